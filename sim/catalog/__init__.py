@@ -1,1 +1,23 @@
-"""TBD."""
+"""Facts about GPUs and models, each with its source.
+
+`load_gpu` and `load_model` find an entry by name or alias; a Hugging Face config.json works as a model too.
+What is unknown is an error with the nearest valid name, never a default.
+"""
+
+from sim.catalog.dtypes import KV_DTYPES, LINEAR_WEIGHT_BYTES, KvDtype, kv_dtype, linear_weight_bytes
+from sim.catalog.gpu import Gpu, gpu_names, load_gpu
+from sim.catalog.model import Model, load_model, model_names
+
+__all__ = [
+    "KV_DTYPES",
+    "LINEAR_WEIGHT_BYTES",
+    "Gpu",
+    "KvDtype",
+    "Model",
+    "gpu_names",
+    "kv_dtype",
+    "linear_weight_bytes",
+    "load_gpu",
+    "load_model",
+    "model_names",
+]
