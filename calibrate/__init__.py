@@ -1,1 +1,1 @@
-"""TBD."""
+"""Where step-time profiles come from. `sim` never imports this package."""

@@ -16,6 +16,7 @@ class KvDtype:
     key_bits: float
     value_bits: float
     source: str
+    family: str = "turboquant"  # types read by the same attention kernels: bf16, fp8 or turboquant
     extra_bytes: int = 0  # scales and norms kept beside each slot
     full_precision_layers: int = 0  # layers that stay in 16 bits
 
@@ -25,8 +26,11 @@ class KvDtype:
 
 
 _PLAIN = "vLLM: page bytes = 2 x heads x head_dim x element bytes; checked on 20 posted start-ups to 0.2 %"
-_BITS16 = KvDtype(16, 16, _PLAIN)
-_BITS8 = KvDtype(8, 8, _PLAIN + "; per-tensor scales are negligible, fp8 is exactly twice the tokens")
+_BITS16 = KvDtype(16, 16, _PLAIN, family="bf16")
+_BITS8 = KvDtype(
+    8, 8, _PLAIN + "; per-tensor scales are negligible, fp8 is exactly twice the tokens", family="fp8"
+)
+KV_FAMILIES = ("bf16", "fp8", "turboquant")
 _TURBO = "vLLM TurboQuant slots of 196/136/120/104 B at head_dim 128; first and last two layers stay 16-bit"
 
 KV_DTYPES: dict[str, KvDtype] = {

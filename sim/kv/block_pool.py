@@ -34,7 +34,7 @@ class BlockPool:
         self._next_unused = 1
         self._queue = np.zeros(1024, np.int64)
         self._head = self._tail = 0
-        self._place = np.full(num_gpu_blocks, -1, np.int64)  # where in _queue a free block waits
+        self._place = np.zeros(num_gpu_blocks, np.int64)  # 1 + where in _queue a free block waits, 0 = nowhere
         self._block = np.zeros(1024, np.int64)  # node -> the block registered first, 0 = none
         self._twins: dict[int, list[int]] = {}  # node -> further blocks of that content, oldest first
         self._evicted_by = np.full(1024, -1, np.int64)  # node -> who took its last block; -1 = never lost
@@ -67,7 +67,7 @@ class BlockPool:
         """Add a reference to each of these cached blocks; free ones leave the middle of the queue."""
         self.num_free -= self.num_in_queue(blocks)
         self._references[blocks] += 1
-        self._place[blocks] = -1
+        self._place[blocks] = 0
 
     def take(self, count: int, taker: int = -1) -> list[int]:
         """Hand out `count` blocks from the front of the queue; those with content lose it (eviction).
@@ -144,14 +144,14 @@ class BlockPool:
         count = len(blocks)
         if self._tail + count > len(self._queue):
             entries = self._queue[self._head : self._tail]
-            waiting = entries[self._place[entries] == np.arange(self._head, self._tail)]
+            waiting = entries[self._place[entries] == np.arange(self._head + 1, self._tail + 1)]
             if 2 * (len(waiting) + count) > len(self._queue):
                 self._queue = np.zeros(4 * (len(waiting) + count), np.int64)
             self._queue[: len(waiting)] = waiting
-            self._place[waiting] = np.arange(len(waiting))
+            self._place[waiting] = np.arange(1, len(waiting) + 1)
             self._head, self._tail = 0, len(waiting)
         self._queue[self._tail : self._tail + count] = blocks
-        self._place[blocks] = np.arange(self._tail, self._tail + count)
+        self._place[blocks] = np.arange(self._tail + 1, self._tail + count + 1)
         self._tail += count
 
     def _pop_queue(self, count: int) -> list[int]:
@@ -159,13 +159,13 @@ class BlockPool:
         while len(popped) < count:
             stop = min(self._head + 2 * count + 16, self._tail)
             entries = self._queue[self._head : stop]
-            places = np.arange(self._head, stop)
+            places = np.arange(self._head + 1, stop + 1)
             waiting = (self._place[entries] == places).nonzero()[0]
             chosen = waiting[: count - len(popped)]
             enough = len(chosen) == count - len(popped)
             self._head = self._head + int(chosen[-1]) + 1 if enough else stop
             blocks = entries[chosen]
-            self._place[blocks] = -1
+            self._place[blocks] = 0
             popped.extend(blocks.tolist())
         return popped
 
@@ -190,7 +190,7 @@ class BlockPool:
     def check_integrity(self) -> None:
         """Raise AssertionError unless every block is either free once or in use, and the cache agrees."""
         queued = self._queue[self._head : self._tail]
-        queued = queued[self._place[queued] == np.arange(self._head, self._tail)]
+        queued = queued[self._place[queued] == np.arange(self._head + 1, self._tail + 1)]
         free = np.concatenate(
             [np.array(self._front, np.int64), np.arange(self._next_unused, self.num_gpu_blocks), queued]
         )

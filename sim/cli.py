@@ -1,0 +1,166 @@
+"""The command line. Commands import what they need when they run, so `--help` is instant.
+
+Exit codes: 0 fine, 1 an asked-for check failed, 2 bad input (one line on stderr, no traceback).
+"""
+
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from sim.errors import KvcliffError
+from workloads.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from sim.setup import Deployment
+
+
+class _Group(click.Group):
+    """Turns our errors into one line and exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KvcliffError, WorkloadError) as error:
+            _refuse(str(error))
+
+
+def _refuse(message: str) -> NoReturn:
+    click.echo(f"kvcliff: {' '.join(message.split())}", err=True)
+    sys.exit(2)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version("kvcliff"), prog_name="kvcliff")
+def main() -> None:
+    """Predict where an LLM deployment falls off the KV-cache cliff.
+
+    How many concurrent sessions it holds until the KV cache fills, what TTFT p50 and p99 do on either side, and
+    why. Start with:  kvcliff run scenarios/l4-qwen3-4b-fp8.yaml
+    """
+
+
+def _overrides(function: Any) -> Any:
+    return click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Override one key of the scenario, e.g. engine.kv_cache_dtype=fp8. Repeatable.",
+    )(function)
+
+
+@main.command()
+@click.argument("scenario", type=click.Path(path_type=Path))
+@_overrides
+@click.option("--points", metavar="N,N,...", help="Session counts to simulate instead of the scenario's.")
+@click.option("--seeds", type=click.IntRange(1, 1000), help="Replicates a point instead of the scenario's.")
+@click.option("--variants", is_flag=True, help="Also run the scenario's variants: what-ifs and open choices.")
+@click.option("--quick", is_flag=True, help="Skip the bisection of the knee and the search for its cause.")
+@click.option("--check", is_flag=True, help="Exit with 1 if the scenario's checks fail.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for charts and CSV files; a folder named after the scenario is made in it.  [default: out, "
+    "none with --json]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def run(
+    scenario: Path,
+    overrides: tuple[str, ...],
+    points: str | None,
+    seeds: int | None,
+    *,
+    variants: bool,
+    quick: bool,
+    check: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Simulate a scenario: table, knee and its cause, SLO capacity, chart."""
+    from sim.run_command import RunOptions, run_command
+
+    options = RunOptions(
+        scenario=scenario,
+        overrides=overrides,
+        levels=_levels(points),
+        seeds=seeds,
+        variants=variants,
+        explain=not quick,
+        out=out if out is not None or as_json else Path("out"),
+        as_json=as_json,
+    )
+    failed = run_command(options)
+    if check and failed:
+        for line in failed:
+            click.echo(f"kvcliff: check failed: {line}", err=True)
+        sys.exit(1)
+
+
+def _levels(points: str | None) -> list[int] | None:
+    if points is None:
+        return None
+    try:
+        levels = [int(part) for part in points.split(",")]
+    except ValueError:
+        _refuse(f"--points {points!r} must be whole numbers joined by commas, such as 1,6,12")
+    if min(levels) < 1 or max(levels) > 100_000:
+        _refuse(f"--points {points!r} must lie between 1 and 100,000")
+    return sorted(set(levels))
+
+
+@main.command()
+@click.argument("recording", type=click.Path(path_type=Path))
+def steps(recording: Path) -> None:
+    """Print the scheduler's decisions for a recorded scenario, one JSON object a line.
+
+    RECORDING is a .scenario.json in the format of the recorded vLLM decisions.
+    """
+    import msgspec
+
+    from sim.errors import RecordingError
+    from sim.scheduling.replay import decode_scenario, replay
+
+    try:
+        text = recording.read_bytes()
+    except OSError as error:
+        raise RecordingError(f"{recording}: {error.strerror}") from None
+    encode = msgspec.json.Encoder().encode
+    for record in replay(decode_scenario(text, str(recording)), str(recording)):
+        sys.stdout.buffer.write(encode(record) + b"\n")
+
+
+@main.command()
+@click.argument("scenario", type=click.Path(path_type=Path), required=False)
+@_overrides
+@click.option("--gpu", help="GPU of the catalog, e.g. L4.")
+@click.option("--model", help="Model of the catalog, or a Hugging Face config.json or its folder.")
+@click.option("--weight-dtype", default=None, help="fp8, bf16, int4, ...; auto is the checkpoint's own.")
+@click.option("--kv-cache-dtype", default=None, help="auto, bf16, fp8, tq4, ...")
+@click.option("--gpu-memory-utilization", type=float, default=None)
+@click.option("--max-model-len", type=int, default=None)
+@click.option("--max-num-batched-tokens", type=int, default=None)
+@click.option("--max-num-seqs", type=int, default=None)
+@click.option("--block-size", type=int, default=None)
+@click.option("--kv-cache-tokens", type=int, default=None, help="What the engine's own log says.")
+@click.option("--num-gpu-blocks-override", type=int, default=None)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def memory(scenario: Path | None, overrides: tuple[str, ...], *, as_json: bool, **flags: Any) -> None:
+    """Say how many KV blocks fit, or why the engine would refuse to start.
+
+    Give a SCENARIO, or --gpu and --model with vLLM's own flags.
+    """
+    from sim.memory_command import memory_command
+
+    memory_command(scenario, overrides, {key: value for key, value in flags.items() if value is not None}, as_json)
+
+
+def load_deployment(path: Path, overrides: tuple[str, ...]) -> "Deployment":
+    """Read a scenario file, apply overrides, and look everything up."""
+    from sim.scenario import Scenario
+    from sim.setup import deploy
+    from sim.strict_yaml import apply_overrides, decode, load_yaml
+
+    return deploy(decode(apply_overrides(load_yaml(path), overrides), Scenario), str(path))

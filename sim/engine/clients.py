@@ -1,0 +1,141 @@
+"""Sessions as SimPy processes: closed loops of N clients, or sessions that arrive from outside.
+
+A client sends a turn, waits for its last token, thinks, and sends the next; when its session is over it starts
+another. Every client draws from its own random stream, so adding clients changes nothing for the others:
+runs with more sessions, or another engine, meet the same sessions (common random numbers).
+"""
+
+import itertools
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import simpy
+
+from sim.engine.engine import Engine
+from sim.engine.frontend import FrontendTimes
+from sim.engine.record import Outcome, TurnRecord
+from workloads.agent import AgentWorkload
+from workloads.arrivals import Arrivals, Start
+from workloads.session import Session
+from workloads.span import total_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """A kind of user: what its sessions look like, and how many of them come or are always there."""
+
+    name: str
+    workload: AgentWorkload
+    start: Start
+    clients: int = 0  # closed loop: sessions always under way
+    arrivals: Arrivals | None = None  # open loop: when sessions begin
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When a run ends: at the first limit that is reached. Counts are of completed turns."""
+
+    requests: int | None = None
+    duration_s: float | None = None
+    sessions_per_client: int | None = None
+    after_completion_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Audience:
+    """Everybody who talks to one engine, and the records they gather."""
+
+    env: simpy.Environment
+    engine: Engine
+    frontend: FrontendTimes
+    stop_rule: StopRule
+    records: list[TurnRecord] = field(default_factory=list)
+    stop: simpy.Event = field(init=False)
+    _completed: int = 0
+    _active: int = 0
+
+    def __post_init__(self) -> None:
+        self.stop = self.env.event()
+        if self.stop_rule.duration_s is not None:
+            self.env.process(self._stop_at(self.stop_rule.duration_s))
+
+    def add(self, population: Population, index: int, seed: int) -> None:
+        """Start a population's clients or its arrivals."""
+        streams = np.random.SeedSequence([seed, index]).spawn(2)
+        rng = np.random.default_rng(streams[0])
+        for client, offset_s in enumerate(population.start.offsets_s(population.clients, rng)):
+            own = np.random.default_rng(np.random.SeedSequence([seed, index, client]))
+            self._begin(self._closed_loop(population, client, offset_s, own))
+        if population.arrivals is not None:
+            self._begin(self._open_loop(population, seed, index, np.random.default_rng(streams[1])))
+
+    def _begin(self, process: Generator[simpy.Event, None, None]) -> None:
+        self._active += 1
+        self.env.process(self._until_over(process))
+
+    def _until_over(self, process: Generator[simpy.Event, None, None]) -> Generator[simpy.Event, None, None]:
+        yield from process
+        self._active -= 1
+        if not self._active:
+            self._end()
+
+    def _stop_at(self, duration_s: float) -> Generator[simpy.Event, None, None]:
+        yield self.env.timeout(duration_s)
+        self._end()
+
+    def _end(self) -> None:
+        if not self.stop.triggered:
+            self.stop.succeed()
+
+    def _closed_loop(
+        self, population: Population, client: int, offset_s: float, rng: np.random.Generator
+    ) -> Generator[simpy.Event, None, None]:
+        yield self.env.timeout(offset_s)
+        limit = self.stop_rule.sessions_per_client
+        counter: Iterator[int] = itertools.count() if limit is None else iter(range(limit))
+        for number in counter:
+            session = population.workload.session(f"{population.name} {client}.{number}", rng)
+            yield from self._converse(population, client, session)
+
+    def _open_loop(
+        self, population: Population, seed: int, index: int, rng: np.random.Generator
+    ) -> Generator[simpy.Event, None, None]:
+        assert population.arrivals is not None
+        for number, at_s in enumerate(population.arrivals.times(rng)):
+            yield self.env.timeout(at_s - self.env.now)
+            own = np.random.default_rng(np.random.SeedSequence([seed, index, number, 1]))
+            session = population.workload.session(f"{population.name} {number}", own)
+            self._begin(self._converse(population, number, session))
+
+    def _converse(
+        self, population: Population, client: int, session: Session
+    ) -> Generator[simpy.Event, None, None]:
+        for number, (turn, prompt) in enumerate(zip(session.turns, session.prompts(), strict=True)):
+            tokens = total_tokens(prompt.spans)
+            record = TurnRecord(
+                population.name, client, session.name, number, tokens, turn.output_tokens, self.env.now
+            )
+            self.records.append(record)
+            frontend_s = self.frontend.seconds(tokens)
+            if frontend_s:
+                yield self.env.timeout(frontend_s)
+            done = self.engine.submit(prompt, record, population.priority)
+            if done is None:
+                # A refusal answers at once; the pause keeps a client without think time from spinning.
+                yield self.env.timeout(REFUSAL_PAUSE_S)
+                break
+            yield done
+            self._count(record)
+            if turn.think_s:
+                yield self.env.timeout(turn.think_s)
+
+    def _count(self, record: TurnRecord) -> None:
+        assert record.outcome is Outcome.COMPLETED
+        self._completed += 1
+        if self.stop_rule.requests is not None and self._completed >= self.stop_rule.requests:
+            self._end()
+
+
+REFUSAL_PAUSE_S = 1.0

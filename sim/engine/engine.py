@@ -1,0 +1,156 @@
+"""The engine as a SimPy process: schedule, run the batch for as long as it takes, process its tokens.
+
+With asynchronous scheduling (vLLM's default on GPUs) the next batch is decided while the previous one runs:
+what arrives during a step waits for the rest of it and for the step already decided.
+
+    synchronous     schedule 1 | run 1 | process 1, schedule 2 | run 2 | ...
+    asynchronous    schedule 1 | run 1 (schedule 2) | process 1, run 2 (schedule 3) | ...
+"""
+
+from collections.abc import Generator
+from typing import NamedTuple
+
+import numpy as np
+import simpy
+
+from sim.engine.batch_shape import batch_shape
+from sim.engine.record import EngineLog, Outcome, TurnRecord
+from sim.kv.content import ContentTree
+from sim.scheduling.continuous import Batch, ContinuousScheduler
+from sim.scheduling.request import Request
+from sim.steptime.model import StepTimeModel
+from workloads.session import Prompt
+from workloads.span import Span
+
+
+class _InFlight(NamedTuple):
+    batch: Batch
+    ends_s: float
+
+
+class Engine:
+    """One engine replica: a scheduler, a block pool, and a clock."""
+
+    def __init__(self, env: simpy.Environment, scheduler: ContinuousScheduler, steps: StepTimeModel) -> None:
+        self.env = env
+        self.scheduler = scheduler
+        self.log = EngineLog()
+        self._steps = steps
+        self._content = ContentTree(scheduler.config.block_size)
+        self._records: list[TurnRecord] = []  # by request number
+        self._done: dict[int, simpy.Event] = {}
+        self._work = env.event()
+        env.process(self._asynchronous() if scheduler.config.async_scheduling else self._synchronous())
+
+    def warm(self, prefix: tuple[Span, ...]) -> None:
+        """Put a prefix into the cache as an earlier request would have left it, as far as the pool reaches."""
+        pool = self.scheduler.pool
+        nodes = self._content.nodes(prefix)[: pool.num_free]
+        if len(nodes):
+            blocks = np.array(pool.take(len(nodes)), np.int64)
+            pool.register(blocks, nodes)
+            pool.release(blocks)
+
+    def submit(self, prompt: Prompt, record: TurnRecord, priority: int = 0) -> simpy.Event | None:
+        """Queue a turn and return the event of its last token; None if it can never fit (then refused)."""
+        room = self.scheduler.config.max_model_len - record.prompt_tokens
+        output_tokens = min(record.output_tokens, max(room, 1))
+        number = len(self._records)
+        request = Request(
+            str(number),
+            number,
+            record.prompt_tokens,
+            output_tokens,
+            self._content.nodes([*prompt.spans, prompt.output._replace(length=output_tokens)]),
+            self.scheduler.config.block_size,
+            priority=priority,
+            arrival=self.env.now,
+        )
+        record.queued_s = self.env.now
+        record.output_tokens = output_tokens
+        if not self.scheduler.can_ever_fit(request):
+            record.outcome = Outcome.REFUSED
+            return None
+        self._records.append(record)
+        self.scheduler.add(request)
+        done = self._done[number] = self.env.event()
+        if not self._work.triggered:
+            self._work.succeed()
+        return done
+
+    def _synchronous(self) -> Generator[simpy.Event, None, None]:
+        while True:
+            if not self.scheduler.has_requests:
+                yield self._wait_for_work()
+            batch = self._schedule()
+            if batch.scheduled:
+                yield self.env.timeout(self._start(batch).ends_s - self.env.now)
+                self._process(batch)
+
+    def _asynchronous(self) -> Generator[simpy.Event, None, None]:
+        running: _InFlight | None = None
+        while True:
+            if running is None and not self.scheduler.has_requests:
+                yield self._wait_for_work()
+            batch = self._schedule()
+            shape_s = self._price(batch) if batch.scheduled else 0.0
+            if running is not None:
+                yield self.env.timeout(running.ends_s - self.env.now)
+                self._process(running.batch)
+            running = _InFlight(batch, self.env.now + shape_s) if batch.scheduled else None
+
+    def _wait_for_work(self) -> simpy.Event:
+        self._work = self.env.event()
+        return self._work
+
+    def _start(self, batch: Batch) -> _InFlight:
+        return _InFlight(batch, self.env.now + self._price(batch))
+
+    def _schedule(self) -> Batch:
+        batch = self.scheduler.schedule()
+        for admission in batch.admitted:
+            self._note_admission(admission.request, admission.hit_tokens, resumed=admission.resumed)
+        for request in batch.preempted:
+            self._records[request.number].preemptions += 1
+        return batch
+
+    def _note_admission(self, request: Request, hit_tokens: int, *, resumed: bool) -> None:
+        record = self._records[request.number]
+        size = self.scheduler.config.block_size
+        if resumed:
+            record.reprefilled_tokens += max(0, request.known_tokens - 1 - hit_tokens)
+            return
+        record.scheduled_s = self.env.now
+        record.hit_tokens = hit_tokens
+        lost, taker = self.scheduler.pool.lost(request.nodes[hit_tokens // size : request.prompt_tokens // size])
+        record.reprefilled_tokens += lost * size
+        if taker >= 0:
+            other = self._records[taker]
+            record.evicted_by = f"{other.session}/{other.turn}"
+
+    def _price(self, batch: Batch) -> float:
+        count_shared = self._steps.shared_tokens_read_once > 0
+        shape = batch_shape(batch, self.scheduler, count_shared=count_shared)
+        seconds = self._steps.seconds(shape)
+        log = self.log
+        log.steps += 1
+        log.busy_s += seconds
+        log.computed_tokens += shape.tokens
+        usage = self.scheduler.pool.usage
+        log.kv_usage_peak = max(log.kv_usage_peak, usage)
+        log.kv_usage_seconds += usage * seconds
+        log.evicted_blocks += batch.evicted_blocks
+        log.running_peak = max(log.running_peak, len(self.scheduler.running))
+        return seconds
+
+    def _process(self, batch: Batch) -> None:
+        now = self.env.now
+        finished = self.scheduler.process(batch)
+        for request, _, _, samples in batch.scheduled:
+            if samples:
+                self._records[request.number].token_times_s.append(now)
+        for request in finished:
+            record = self._records[request.number]
+            record.first_token_s, record.last_token_s = record.token_times_s[0], now
+            record.outcome = Outcome.COMPLETED
+            self._done.pop(request.number).succeed()

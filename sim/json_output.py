@@ -1,0 +1,79 @@
+"""The result as one JSON object, for machines. NaN becomes null; floats keep their full value."""
+
+import math
+from typing import Any
+
+from sim.checks import failures, median_error, published_rows
+from sim.memory import MemoryLedger
+from sim.run import Result
+from sim.scheduling.replay import POLICY_VERSION
+
+WHOLE = ("sessions", "requests", "preemptions", "reprefilled_tokens", "unfinished", "refused", "evicted_blocks")
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """Return the result in plain types."""
+    deployment = result.deployment
+    scenario, knee, cause = deployment.scenario, result.knee, result.cause
+    about_slo = cause is not None and knee.sessions is None
+    return {
+        "scenario": scenario.name,
+        "load_unit": result.load_unit,
+        "points": [_clean(point) for point in result.points],
+        "knee_sessions": knee.sessions,
+        "knee_refined_sessions": knee.refined_sessions,
+        "knee_sessions_low": knee.low,
+        "knee_sessions_high": knee.high,
+        "knee_cause": cause.name if cause is not None and not about_slo else None,
+        "slo_sessions": result.slo_sessions,
+        "slo_cause": (cause.name or "no single limit") if cause is not None and about_slo else None,
+        "cause_ttft_p99_s": None if cause is None else _clean(dict(cause.relieved_ttft_p99_s)),
+        "published": published_rows(scenario),
+        "median_error": median_error(result),
+        "failed_checks": failures(result),
+        "memory": ledger_json(deployment.ledger),
+        "arithmetic_sessions": deployment.arithmetic.sessions,
+        "provenance": {
+            "profile": deployment.profile.name,
+            "profile_kind": deployment.profile.provenance.kind,
+            "scheduler_policy": f"vLLM V1 {POLICY_VERSION}",
+            "seeds": scenario.seeds,
+        },
+    }
+
+
+def ledger_json(ledger: MemoryLedger) -> dict[str, Any]:
+    """Return the ledger in plain types."""
+    span = ledger.num_gpu_blocks_range
+    return {
+        "num_gpu_blocks": ledger.num_gpu_blocks,
+        "num_gpu_blocks_low": span.low,
+        "num_gpu_blocks_high": span.high,
+        "kv_cache_tokens": ledger.kv_cache_tokens,
+        "max_concurrency": ledger.max_concurrency,
+        "kv_bytes": ledger.kv_bytes,
+        "bytes_per_token": ledger.bytes_per_token,
+        "starts": ledger.starts,
+        "refusal": ledger.refusal,
+        "largest_max_model_len": ledger.largest_max_model_len,
+        "gpu": ledger.gpu,
+        "model": ledger.model,
+        "max_model_len": ledger.limits.max_model_len,
+        "total_visible_bytes": ledger.total_visible_bytes,
+        "budget_bytes": ledger.budget_bytes,
+        "weight_bytes": ledger.weight_bytes,
+        "activation_bytes": ledger.activation_bytes.likely,
+        "non_torch_bytes": ledger.non_torch_bytes.likely,
+        "cuda_graph_bytes": ledger.cuda_graph_bytes.likely,
+        "provenance": dict(ledger.provenance),
+    }
+
+
+def _clean(values: dict[str, float]) -> dict[str, Any]:
+    cleaned: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            cleaned[key] = None
+        else:
+            cleaned[key] = int(value) if key in WHOLE else value
+    return cleaned

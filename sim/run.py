@@ -1,0 +1,140 @@
+"""Runs a scenario: every load level, every seed, with and without a KV limit; then the knee and its cause."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sim.engine.record import Run
+from sim.engine.simulation import EngineSetup, simulate
+from sim.results.cause import RELIEFS, Cause, with_unlimited_kv
+from sim.results.knee import Knee, find_knee, slo_capacity
+from sim.results.metrics import run_metrics
+from sim.results.replicates import rests_on_few, summarise
+from sim.scenario import load_levels, load_unit
+from sim.setup import MAIN, Deployment
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything a scenario's run found."""
+
+    deployment: Deployment
+    points: list[dict[str, float]]  # one a load level; `sessions` is the level
+    knee: Knee
+    slo_sessions: int | None
+    cause: Cause | None  # of the knee; else of the first broken SLO
+    first_runs: Mapping[int, Run] = field(repr=False, default_factory=dict)  # seed 0, by level
+
+    @property
+    def load_unit(self) -> str:
+        """What `sessions` counts."""
+        return load_unit(self.deployment.scenario.load)
+
+
+def steps_of(deployment: Deployment, levels: Sequence[int], seeds: int) -> int:
+    """Return how many simulations the load points take, for a progress bar."""
+    del deployment
+    return 2 * seeds * len(levels)
+
+
+def run_scenario(
+    deployment: Deployment,
+    *,
+    levels: Sequence[int] | None = None,
+    seeds: int | None = None,
+    explain: bool = True,
+    progress: Progress = lambda _: None,
+) -> Result:
+    """Simulate all load levels with replicated seeds and find the knee; `progress` is told of each run.
+
+    `explain` also refines the knee by bisection and looks for the cause.
+    """
+    scenario = deployment.scenario
+    levels = load_levels(scenario.load) if levels is None else levels
+    seeds = scenario.seeds if seeds is None else seeds
+    points: list[dict[str, float]] = []
+    ratios: dict[int, list[float]] = {}
+    first_runs: dict[int, Run] = {}
+    for level in levels:
+        point, ratios[level], first_runs[level] = _point(deployment, level, seeds, progress)
+        points.append(point)
+
+    def ratios_at(level: int) -> list[float]:
+        return _point(deployment, level, seeds, progress)[1]
+
+    knee = find_knee(ratios, ratios_at if explain else None)
+    met = [deployment.slo.met_by_point(point) for point in points]
+    broken = next((level for level, holds in zip(levels, met, strict=True) if not holds), None)
+    where = knee.sessions if knee.sessions is not None else broken
+    cause = _cause(deployment, where, points, progress) if explain and where is not None else None
+    has_slo = deployment.slo.ttft_p99_s is not None or deployment.slo.tpot_p99_s is not None
+    return Result(
+        deployment, points, knee, slo_capacity(levels, met) if has_slo else None, cause, first_runs
+    )
+
+
+def _point(
+    deployment: Deployment, level: int, seeds: int, progress: Progress
+) -> tuple[dict[str, float], list[float], Run]:
+    load, slo = deployment.load_at(level), deployment.slo
+    free = with_unlimited_kv(deployment.engine)
+    metrics: list[dict[str, float]] = []
+    ratios: list[float] = []
+    first: Run | None = None
+    for seed in range(seeds):
+        run = simulate(deployment.engine, load, seed)
+        first = first or run
+        progress(f"{level} {load_unit(deployment.scenario.load)}, seed {seed}")
+        metrics.append(run_metrics(run, MAIN, slo))
+        unlimited_s = run_metrics(simulate(free, load, seed), MAIN, slo)["ttft_p99_s"]
+        progress(f"{level} {load_unit(deployment.scenario.load)}, seed {seed}, unlimited KV")
+        ratios.append(metrics[-1]["ttft_p99_s"] / unlimited_s if unlimited_s else math.nan)
+        metrics[-1]["unlimited_kv_ttft_p99_s"] = unlimited_s
+        metrics[-1]["knee_ratio"] = ratios[-1]
+    assert first is not None
+    point = {"sessions": level} | summarise(metrics)
+    point["ttft_p99_rests_on_few"] = rests_on_few(point)
+    return point, ratios, first
+
+
+def _cause(
+    deployment: Deployment, level: int, points: Sequence[dict[str, float]], progress: Progress
+) -> Cause:
+    load, slo = deployment.load_at(level), deployment.slo
+    point = next(point for point in points if point["sessions"] == level)
+    relieved = {"KV cache": point["unlimited_kv_ttft_p99_s"]}
+
+    def p99_s(setup: EngineSetup) -> float:
+        return run_metrics(simulate(setup, load, 0), MAIN, slo)["ttft_p99_s"]
+
+    for limit, lift in RELIEFS.items():
+        if limit not in relieved:
+            relieved[limit] = p99_s(lift(deployment.engine))
+            progress(f"{level}: without the limit of {limit}")
+    return Cause(level, point["ttft_p99_s"], relieved)
+
+
+def turn_rows(result: Result) -> Iterator[dict[str, object]]:
+    """Yield every turn of the first seed of every level as one flat row."""
+    for level, run in result.first_runs.items():
+        for record in run.records:
+            yield {
+                "sessions": level,
+                "population": record.population,
+                "session": record.session,
+                "turn": record.turn,
+                "outcome": record.outcome.value,
+                "prompt_tokens": record.prompt_tokens,
+                "output_tokens": record.output_tokens,
+                "hit_tokens": record.hit_tokens,
+                "reprefilled_tokens": record.reprefilled_tokens,
+                "preemptions": record.preemptions,
+                "evicted_by": record.evicted_by,
+                "arrival_s": record.arrival_s,
+                "queued_s": record.queued_s,
+                "scheduled_s": record.scheduled_s,
+                "first_token_s": record.first_token_s,
+                "last_token_s": record.last_token_s,
+            }

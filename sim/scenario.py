@@ -1,0 +1,279 @@
+"""The scenario file: GPU, model, engine flags, sessions, load, stop rule, and what was published about it.
+
+Only the schema and its rules; `setup.py` turns a scenario into something that runs. Engine settings carry vLLM's
+own flag names. Every unknown key, wrong type or impossible number is one line with its place in the file.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sim.catalog import KV_DTYPES
+from sim.errors import one_of
+
+Count = Annotated[int, Meta(ge=1, le=10_000_000)]
+Sessions = Annotated[int, Meta(ge=1, le=100_000)]
+Tokens = Annotated[int, Meta(ge=0, le=10_000_000)]
+Seconds = Annotated[float, Meta(ge=0, le=1e7)]
+Positive = Annotated[float, Meta(gt=0, le=1e9)]
+
+
+class _Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Strict: a key that is not known is an error."""
+
+
+class ConstantSpec(_Base, tag_field="kind", tag="constant"):
+    """Always the same value."""
+
+    value: Seconds
+
+
+class UniformSpec(_Base, tag_field="kind", tag="uniform"):
+    """Between low and high."""
+
+    low: Seconds
+    high: Seconds
+
+
+class ExponentialSpec(_Base, tag_field="kind", tag="exponential"):
+    """Memoryless."""
+
+    mean: Seconds
+
+
+class LognormalSpec(_Base, tag_field="kind", tag="lognormal"):
+    """By median and sigma of the logarithm."""
+
+    median: Positive
+    sigma: Annotated[float, Meta(ge=0, le=5)]
+
+
+class NormalSpec(_Base, tag_field="kind", tag="normal"):
+    """Cut to three standard deviations and zero."""
+
+    mean: Positive
+    std: Seconds
+
+
+DistributionSpec = ConstantSpec | UniformSpec | ExponentialSpec | LognormalSpec | NormalSpec
+Number = Annotated[float, Meta(ge=0, le=1e7)]
+
+
+class WorkloadSpec(_Base):
+    """One kind of session; a bare number is a constant."""
+
+    shared_prefix_tokens: Tokens
+    turns: Number | DistributionSpec
+    new_tokens: Number | DistributionSpec
+    output_tokens: Number | DistributionSpec
+    think_s: Number | DistributionSpec = 0.0
+    keeps_output: bool = True
+    prefix_name: str = "shared prefix"
+
+    def __post_init__(self) -> None:
+        for name in ("turns", "new_tokens", "output_tokens"):
+            value = getattr(self, name)
+            if isinstance(value, float | int) and value < 1:
+                raise ValueError(f"{name} {value:g} must be at least 1")
+
+
+class CommonStartSpec(_Base, tag_field="kind", tag="common"):
+    """All clients begin together, give or take the jitter."""
+
+    jitter_s: Seconds = 0.0
+
+
+class StaggeredStartSpec(_Base, tag_field="kind", tag="staggered"):
+    """Clients begin evenly spread over a time."""
+
+    over_s: Seconds
+
+
+class ClosedLoopSpec(_Base, tag_field="kind", tag="closed"):
+    """N sessions always under way; a client whose session is over starts another."""
+
+    sessions: Annotated[list[Sessions], Meta(min_length=1)]
+    start: CommonStartSpec | StaggeredStartSpec = CommonStartSpec()
+
+
+class PoissonSpec(_Base, tag_field="kind", tag="poisson"):
+    """Sessions begin at random, so many a minute on average."""
+
+    sessions_per_minute: Annotated[list[Sessions], Meta(min_length=1)]
+
+
+class ConstantRateSpec(_Base, tag_field="kind", tag="constant_rate"):
+    """Sessions begin at even intervals, so many a minute."""
+
+    sessions_per_minute: Annotated[list[Sessions], Meta(min_length=1)]
+
+
+class BurstsSpec(_Base, tag_field="kind", tag="bursts"):
+    """So many sessions begin at once, again and again."""
+
+    sessions_per_burst: Annotated[list[Sessions], Meta(min_length=1)]
+    interval_s: Positive
+    jitter_s: Seconds = 0.0
+
+
+LoadSpec = ClosedLoopSpec | PoissonSpec | ConstantRateSpec | BurstsSpec
+
+
+class StopSpec(_Base):
+    """The run ends at the first limit reached; requests are completed turns."""
+
+    requests: Count | None = None
+    duration_s: Annotated[float, Meta(gt=0, le=1e7)] | None = None
+    sessions_per_client: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.requests is None and self.duration_s is None and self.sessions_per_client is None:
+            raise ValueError("needs one of requests, duration_s, sessions_per_client, or the run would never end")
+
+
+class BackgroundSpec(_Base):
+    """Other sessions on the same engine, as many at every load point; metrics leave them out."""
+
+    sessions: Sessions
+    workload: WorkloadSpec
+    priority: int = 1
+
+
+class EngineSpec(_Base):
+    """vLLM's flags, with the defaults of its 0.32.0 on a GPU under 70 GiB unless said otherwise."""
+
+    max_model_len: Annotated[int, Meta(ge=1, le=10_000_000)]
+    kv_cache_dtype: str = "auto"
+    gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.92
+    max_num_batched_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] = 2048
+    max_num_seqs: Annotated[int, Meta(ge=1, le=100_000)] = 256
+    block_size: Annotated[int, Meta(ge=1, le=4096)] = 16
+    enable_prefix_caching: bool = True
+    enable_chunked_prefill: bool = True
+    scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
+    async_scheduling: bool = True
+    scheduler_reserve_full_isl: bool = True
+    long_prefill_token_threshold: Tokens = 0
+    long_prefill_token_threshold_adaptive: bool = False
+    watermark: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    enforce_eager: bool = False
+    kv_cache_tokens: Count | None = None
+    num_gpu_blocks_override: Annotated[int, Meta(ge=2, le=100_000_000)] | None = None
+    vllm_version: str = "0.32.0"  # for what the ledger charges; the scheduler is 0.32.0's
+
+    def __post_init__(self) -> None:
+        if self.kv_cache_dtype not in KV_DTYPES:
+            raise ValueError(f"kv_cache_dtype {one_of(self.kv_cache_dtype, KV_DTYPES)}")
+        if not self.enable_chunked_prefill and self.max_num_batched_tokens < self.max_model_len:
+            raise ValueError(
+                f"max_num_batched_tokens {self.max_num_batched_tokens} must be at least max_model_len "
+                f"{self.max_model_len} when enable_chunked_prefill is false (vLLM refuses it too)"
+            )
+        if self.kv_cache_tokens is not None and self.num_gpu_blocks_override is not None:
+            raise ValueError("kv_cache_tokens and num_gpu_blocks_override say the same thing; give one")
+
+
+class FrontendSpec(_Base):
+    """Replaces the profile's time per request off the GPU."""
+
+    per_request_s: Seconds
+    per_prompt_token_s: Seconds
+
+
+class SloSpec(_Base):
+    """What users are promised."""
+
+    ttft_p99_s: Positive | None = None
+    tpot_p99_s: Positive | None = None
+
+
+class PublishedRow(_Base):
+    """Figures somebody measured at one load; any may be missing."""
+
+    sessions: Sessions
+    ttft_p50_s: Positive | None = None
+    ttft_p95_s: Positive | None = None
+    ttft_p99_s: Positive | None = None
+    requests_per_s: Positive | None = None
+
+
+class PublishedSpec(_Base):
+    """What the scenario is compared with; never an input of the simulation."""
+
+    source: str
+    rows: list[PublishedRow] = []
+    knee_sessions: Sessions | None = None
+    slo_sessions: Sessions | None = None
+    statements: list[str] = []
+
+
+class CellCheck(_Base):
+    """A bound on |predicted / published - 1| of one metric at some loads (all rows if none are named)."""
+
+    metric: Literal["ttft_p50_s", "ttft_p95_s", "ttft_p99_s", "requests_per_s"]
+    error_max: Positive
+    sessions: list[Sessions] = []
+
+
+class ChecksSpec(_Base):
+    """What `--check` demands; a failed one makes the command exit with 1."""
+
+    median_error_max: Positive | None = None
+    cells: list[CellCheck] = []
+    knee_sessions: Annotated[list[Sessions], Meta(min_length=2, max_length=2)] | None = None  # low, high
+    slo_sessions: Annotated[list[Sessions], Meta(min_length=2, max_length=2)] | None = None
+    ttft_p50_slope_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None
+    requests_per_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None  # beyond 6 sessions
+
+
+class VariantSpec(_Base):
+    """The same scenario with some keys changed: a what-if, or a choice the source left open."""
+
+    name: str
+    set: dict[str, Any]
+    why: str = ""
+
+
+class Scenario(_Base):
+    """A whole scenario file."""
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    gpu: str
+    model: str
+    weight_dtype: str
+    profile: str
+    engine: EngineSpec
+    workload: WorkloadSpec
+    load: LoadSpec
+    stop: StopSpec
+    description: str = ""
+    frontend: FrontendSpec | None = None
+    background: BackgroundSpec | None = None
+    warm_start: bool = True
+    slo: SloSpec = SloSpec()
+    seeds: Annotated[int, Meta(ge=1, le=1000)] = 5
+    published: PublishedSpec | None = None
+    checks: ChecksSpec = ChecksSpec()
+    variants: list[VariantSpec] = []
+
+    def __post_init__(self) -> None:
+        if self.stop.sessions_per_client is not None and not isinstance(self.load, ClosedLoopSpec):
+            raise ValueError("stop.sessions_per_client needs load.kind closed: open loops have no clients")
+        levels = load_levels(self.load)
+        if sorted(set(levels)) != levels:
+            raise ValueError(f"load levels {levels} must ascend without repeats")
+
+
+def load_levels(load: LoadSpec) -> list[int]:
+    """Return the swept numbers."""
+    if isinstance(load, ClosedLoopSpec):
+        return load.sessions
+    return load.sessions_per_burst if isinstance(load, BurstsSpec) else load.sessions_per_minute
+
+
+def load_unit(load: LoadSpec) -> str:
+    """Return what the swept numbers count."""
+    if isinstance(load, ClosedLoopSpec):
+        return "sessions"
+    return "sessions per burst" if isinstance(load, BurstsSpec) else "sessions per minute"

@@ -1,0 +1,210 @@
+"""From a scenario to something that runs: catalog, ledger and profile looked up, names resolved, all once."""
+
+from dataclasses import dataclass, replace
+
+from sim.catalog import Gpu, Model, load_gpu, load_model
+from sim.engine.clients import Population, StopRule
+from sim.engine.frontend import FrontendTimes
+from sim.engine.simulation import EngineSetup, LoadSetup
+from sim.errors import ScenarioError
+from sim.memory import MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
+from sim.results.metrics import Slo
+from sim.scenario import (
+    BurstsSpec,
+    ClosedLoopSpec,
+    CommonStartSpec,
+    ConstantRateSpec,
+    ConstantSpec,
+    DistributionSpec,
+    EngineSpec,
+    ExponentialSpec,
+    LoadSpec,
+    LognormalSpec,
+    NormalSpec,
+    Number,
+    PoissonSpec,
+    Scenario,
+    StaggeredStartSpec,
+    UniformSpec,
+    WorkloadSpec,
+)
+from sim.scheduling.continuous import SchedulerConfig
+from sim.steptime.model import step_time_model
+from sim.steptime.profile import Profile, load_profile
+from sim.steptime.roofline import roofline_profile
+from workloads.agent import AgentWorkload
+from workloads.arrivals import Arrivals, Bursts, CommonStart, ConstantRate, Poisson, StaggeredStart, Start
+from workloads.distributions import Constant, Distribution, Exponential, Lognormal, Normal, Uniform
+
+MAIN = "session"
+BACKGROUND = "background"
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A scenario with everything it names looked up."""
+
+    scenario: Scenario
+    gpu: Gpu
+    model: Model
+    ledger: MemoryLedger
+    profile: Profile
+    engine: EngineSetup
+
+    @property
+    def slo(self) -> Slo:
+        """The scenario's promise."""
+        return Slo(self.scenario.slo.ttft_p99_s, self.scenario.slo.tpot_p99_s)
+
+    @property
+    def arithmetic(self) -> SessionArithmetic:
+        """The division people make by hand, with this scenario's numbers."""
+        main = workload(self.scenario.workload)
+        unique = max(1, round(main.mean_unique_tokens))
+        return SessionArithmetic(self.ledger.kv_cache_tokens, main.shared_prefix_tokens, unique)
+
+    def load_at(self, level: int) -> LoadSetup:
+        """Return the users at one load level."""
+        scenario = self.scenario
+        populations = [_population(scenario, level)]
+        if scenario.background is not None:
+            background = scenario.background
+            populations.append(
+                Population(
+                    BACKGROUND,
+                    workload(background.workload),
+                    CommonStart(),
+                    clients=background.sessions,
+                    priority=background.priority,
+                )
+            )
+        stop = scenario.stop
+        return LoadSetup(
+            tuple(populations),
+            StopRule(stop.requests, stop.duration_s, stop.sessions_per_client),
+            scenario.warm_start,
+        )
+
+
+def deploy(scenario: Scenario, place: str) -> Deployment:
+    """Look everything up; `place` names the scenario in errors.
+
+    Raises a KvcliffError for an unknown GPU, model, dtype or profile, and ScenarioError if the engine would
+    refuse to start.
+    """
+    gpu, model = load_gpu(scenario.gpu), load_model(scenario.model)
+    ledger = memory_ledger(gpu, model, memory_settings(scenario))
+    if ledger.refusal is not None:
+        raise ScenarioError(f"{place}: the engine would not start: {ledger.refusal}")
+    if scenario.profile == "roofline":
+        profile = roofline_profile(gpu, model, scenario.weight_dtype)
+    else:
+        profile = load_profile(scenario.profile)
+    engine = scenario.engine
+    setup = EngineSetup(
+        scheduler=scheduler_config(engine),
+        num_gpu_blocks=ledger.num_gpu_blocks,
+        steps=step_time_model(profile, gpu, model, engine.kv_cache_dtype),
+        frontend=_frontend(scenario, profile),
+        enable_prefix_caching=engine.enable_prefix_caching,
+    )
+    return Deployment(scenario, gpu, model, ledger, profile, setup)
+
+
+def memory_settings(scenario: Scenario) -> MemorySettings:
+    """Return the ledger's part of a scenario."""
+    engine = scenario.engine
+    return MemorySettings(
+        gpu_memory_utilization=engine.gpu_memory_utilization,
+        max_model_len=engine.max_model_len,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
+        max_num_seqs=engine.max_num_seqs,
+        block_size=engine.block_size,
+        kv_cache_dtype=engine.kv_cache_dtype,
+        weight_dtype=scenario.weight_dtype,
+        enforce_eager=engine.enforce_eager,
+        vllm_version=engine.vllm_version,
+        kv_cache_tokens=engine.kv_cache_tokens,
+        num_gpu_blocks_override=engine.num_gpu_blocks_override,
+    )
+
+
+def scheduler_config(engine: EngineSpec) -> SchedulerConfig:
+    """Return the scheduler's part of the engine flags."""
+    return SchedulerConfig(
+        max_num_batched_tokens=engine.max_num_batched_tokens,
+        max_num_seqs=engine.max_num_seqs,
+        max_model_len=engine.max_model_len,
+        block_size=engine.block_size,
+        enable_chunked_prefill=engine.enable_chunked_prefill,
+        policy=engine.scheduling_policy,
+        long_prefill_token_threshold=engine.long_prefill_token_threshold,
+        long_prefill_token_threshold_adaptive=engine.long_prefill_token_threshold_adaptive,
+        watermark=engine.watermark,
+        scheduler_reserve_full_isl=engine.scheduler_reserve_full_isl,
+        async_scheduling=engine.async_scheduling,
+    )
+
+
+def workload(spec: WorkloadSpec) -> AgentWorkload:
+    """Return the sessions a spec describes."""
+    return AgentWorkload(
+        shared_prefix_tokens=spec.shared_prefix_tokens,
+        turns=_distribution(spec.turns),
+        new_tokens=_distribution(spec.new_tokens),
+        output_tokens=_distribution(spec.output_tokens),
+        think_s=_distribution(spec.think_s),
+        keeps_output=spec.keeps_output,
+        prefix_name=spec.prefix_name,
+    )
+
+
+def _frontend(scenario: Scenario, profile: Profile) -> FrontendTimes:
+    if scenario.frontend is not None:
+        return FrontendTimes(scenario.frontend.per_request_s, scenario.frontend.per_prompt_token_s)
+    own = profile.frontend
+    return FrontendTimes(own.per_request_s.value, own.per_prompt_token_s.value)
+
+
+def _population(scenario: Scenario, level: int) -> Population:
+    main = Population(MAIN, workload(scenario.workload), CommonStart(), priority=0)
+    load = scenario.load
+    if isinstance(load, ClosedLoopSpec):
+        return replace(main, clients=level, start=_start(load))
+    return replace(main, arrivals=_arrivals(load, level))
+
+
+def _start(load: ClosedLoopSpec) -> Start:
+    start = load.start
+    match start:
+        case CommonStartSpec():
+            return CommonStart(start.jitter_s)
+        case StaggeredStartSpec():
+            return StaggeredStart(start.over_s)
+
+
+def _arrivals(load: LoadSpec, level: int) -> Arrivals:
+    match load:
+        case PoissonSpec():
+            return Poisson(level / 60)
+        case ConstantRateSpec():
+            return ConstantRate(level / 60)
+        case BurstsSpec():
+            return Bursts(level, load.interval_s, load.jitter_s)
+        case ClosedLoopSpec():
+            raise AssertionError("closed loops have clients, not arrivals")
+
+
+def _distribution(spec: Number | DistributionSpec) -> Distribution:
+    match spec:
+        case ConstantSpec():
+            return Constant(spec.value)
+        case UniformSpec():
+            return Uniform(spec.low, spec.high)
+        case ExponentialSpec():
+            return Exponential(spec.mean)
+        case LognormalSpec():
+            return Lognormal(spec.median, spec.sigma)
+        case NormalSpec():
+            return Normal(spec.mean, spec.std)
+    return Constant(float(spec))

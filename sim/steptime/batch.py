@@ -1,0 +1,21 @@
+"""What the step-time model needs to know of a batch: a handful of sums, no requests."""
+
+from typing import NamedTuple
+
+
+class BatchShape(NamedTuple):
+    """One forward pass in numbers.
+
+    A prefill pair is one query attending to one key: a chunk of q new tokens on `past` tokens has
+    q * (past + (q + 1) / 2) of them. A decode row computes one token; its KV tokens are those it attends to.
+    `decode_kv_tokens_shared` counts what the decode rows read more than once between them because they share
+    blocks: reading a common prefix once instead of once a row saves that many.
+    """
+
+    tokens: int
+    sampled: int
+    prefill_pairs: float
+    decode_rows: int
+    decode_kv_tokens: int
+    decode_kv_tokens_shared: float = 0.0
+    holds_prefill: bool = False

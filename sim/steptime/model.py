@@ -1,0 +1,102 @@
+"""Seconds of one engine step: the terms of a profile, added up for a batch.
+
+    step = overhead + linear(tokens) + prefill attention(pairs) + decode attention(KV) + head(sampled)
+
+Two mechanisms decide what the cliff costs:
+
+- A decode row in a step that also holds a prefill goes through the prefill kernel, which works on tiles of
+  query rows: one row costs a whole tile. vLLM on an L20 (public step traces) takes 33 to 37 ms longer for one
+  32k-token row in such a step, against 6.5 ms in a decode-only one.
+- A prefix the decode rows share is read from memory once if it stays in the L2 cache, where the profile's
+  kernels profit from that; else once per row.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sim.catalog import Gpu, Model
+from sim.errors import ProfileError, one_of
+from sim.steptime.batch import BatchShape
+from sim.steptime.profile import Linear, Profile, kv_family
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimeModel:
+    """Prices batches; all numbers are seconds, tokens or bytes of one GPU."""
+
+    step_overhead_s: float
+    linear_s: Callable[[int], float]
+    head_per_step_s: float
+    head_per_sequence_s: float
+    prefill_s_per_pair: float
+    decode_s_per_kv_token: float
+    prefill_tile_rows: int
+    shared_tokens_read_once: float  # the longest shared prefix that L2 keeps, in tokens; 0 = none
+
+    def seconds(self, batch: BatchShape) -> float:
+        """Return how long the step takes."""
+        total = self.step_overhead_s + self.linear_s(batch.tokens) + batch.prefill_pairs * self.prefill_s_per_pair
+        if batch.decode_rows:
+            total += self._decode_s(batch)
+        if batch.sampled:
+            total += self.head_per_step_s + batch.sampled * self.head_per_sequence_s
+        return total
+
+    def _decode_s(self, batch: BatchShape) -> float:
+        read = batch.decode_kv_tokens
+        if batch.decode_rows > 1 and batch.decode_kv_tokens_shared:
+            prefix = batch.decode_kv_tokens_shared / (batch.decode_rows - 1)
+            if prefix <= self.shared_tokens_read_once:
+                read -= batch.decode_kv_tokens_shared
+        memory_s = read * self.decode_s_per_kv_token
+        if not batch.holds_prefill:
+            return memory_s
+        tiles_s = batch.decode_kv_tokens * self.prefill_tile_rows * self.prefill_s_per_pair
+        return max(memory_s, tiles_s)
+
+
+def step_time_model(profile: Profile, gpu: Gpu, model: Model, kv_cache_dtype: str) -> StepTimeModel:
+    """Return the model of a profile for one KV cache dtype.
+
+    Raises ProfileError if the profile is of another model or GPU, or has no attention for the dtype.
+    """
+    for what, own, asked in (("gpu", profile.gpu, gpu.name), ("model", profile.model, model.name)):
+        if own.lower() != asked.lower():
+            raise ProfileError(f"profile {profile.name!r} is of {what} {own}, the scenario asks for {asked}")
+    family = kv_family(kv_cache_dtype)
+    if family not in profile.attention:
+        raise ProfileError(
+            f"profile {profile.name!r}: attention for kv_cache_dtype {one_of(family, profile.attention)}"
+        )
+    attention = profile.attention[family]
+    bytes_per_token = model.kv_bytes_per_token(kv_cache_dtype)
+    read_once = 0.0
+    if profile.shared_prefix_reads == "once_if_l2_holds_it" and gpu.l2_bytes:
+        read_once = gpu.l2_bytes / (bytes_per_token / model.num_hidden_layers)
+    return StepTimeModel(
+        step_overhead_s=profile.step_overhead_s.value,
+        linear_s=_interpolated(profile.linear),
+        head_per_step_s=profile.head.per_step_s.value,
+        head_per_sequence_s=profile.head.per_sequence_s.value,
+        prefill_s_per_pair=attention.prefill_s_per_pair.value,
+        decode_s_per_kv_token=bytes_per_token / attention.decode_bytes_per_s.value,
+        prefill_tile_rows=profile.prefill_tile_rows,
+        shared_tokens_read_once=read_once,
+    )
+
+
+def _interpolated(linear: Linear) -> Callable[[int], float]:
+    tokens, seconds = linear.tokens, linear.seconds
+    slopes = [
+        (seconds[i + 1] - seconds[i]) / (tokens[i + 1] - tokens[i]) for i in range(len(tokens) - 1)
+    ]
+    first, last = tokens[0], len(slopes) - 1
+
+    def at(count: int) -> float:
+        if count <= first:
+            return seconds[0]
+        i = min(bisect_right(tokens, count) - 1, last)
+        return seconds[i] + (count - tokens[i]) * slopes[i]
+
+    return at

@@ -1,0 +1,65 @@
+"""Turns and sessions: each prompt extends the last one, so the engine's prefix cache has something to hit.
+
+    turn 1   | shared prefix | new 1 |                         -> output 1
+    turn 2   | shared prefix | new 1 (| output 1) | new 2 |    -> output 2
+
+Whether an output comes back in the next prompt is the session's `keeps_output`: agents that feed back their own
+answers do, harnesses that replay a fixed text do not.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from workloads.errors import WorkloadError
+from workloads.span import Span, joined
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a client adds in one turn, how much comes back, and how long it then thinks."""
+
+    new_tokens: int
+    output_tokens: int
+    think_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.new_tokens < 1 or self.output_tokens < 1:
+            raise WorkloadError(f"a turn needs new and output tokens, got {self.new_tokens} and {self.output_tokens}")
+        if not 0 <= self.think_s < float("inf"):
+            raise WorkloadError(f"think_s {self.think_s} must be a finite number of at least 0")
+
+
+class Prompt(NamedTuple):
+    """One turn as the engine sees it: the prompt, and the content its output will have."""
+
+    spans: tuple[Span, ...]
+    output: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation: a prefix others may share, then turns on a line of content of its own."""
+
+    name: str
+    prefix: tuple[Span, ...]
+    turns: tuple[Turn, ...]
+    keeps_output: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.turns:
+            raise WorkloadError(f"session {self.name!r} has no turns")
+
+    def prompts(self) -> Iterator[Prompt]:
+        """Yield the prompt of every turn in order."""
+        context = self.prefix
+        point = 0
+        for index, turn in enumerate(self.turns):
+            context = joined([*context, Span(self.name, point, turn.new_tokens)])
+            point += turn.new_tokens
+            line = self.name if self.keeps_output else f"{self.name} answer {index}"
+            output = Span(line, point, turn.output_tokens)
+            yield Prompt(context, output)
+            if self.keeps_output:
+                context = joined([*context, output])
+                point += turn.output_tokens
