@@ -53,7 +53,7 @@ def _overrides(function: Any) -> Any:
 
 
 @main.command()
-@click.argument("scenario", type=click.Path(path_type=Path))
+@click.argument("scenarios", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_overrides
 @click.option("--points", metavar="N,N,...", help="Session counts to simulate instead of the scenario's.")
 @click.option("--seeds", type=click.IntRange(1, 1000), help="Replicates a point instead of the scenario's.")
@@ -68,7 +68,7 @@ def _overrides(function: Any) -> Any:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def run(
-    scenario: Path,
+    scenarios: tuple[Path, ...],
     overrides: tuple[str, ...],
     points: str | None,
     seeds: int | None,
@@ -79,11 +79,11 @@ def run(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Simulate a scenario: table, knee and its cause, SLO capacity, chart."""
-    from sim.run_command import RunOptions, run_command
+    """Simulate scenarios: table, knee and its cause, SLO capacity, chart; several are compared."""
+    from sim.commands.run import RunOptions, run_command
 
     options = RunOptions(
-        scenario=scenario,
+        scenarios=scenarios,
         overrides=overrides,
         levels=_levels(points),
         seeds=seeds,
@@ -152,9 +152,11 @@ def memory(scenario: Path | None, overrides: tuple[str, ...], *, as_json: bool, 
 
     Give a SCENARIO, or --gpu and --model with vLLM's own flags.
     """
-    from sim.memory_command import memory_command
+    from sim.commands.memory import memory_command
 
-    memory_command(scenario, overrides, {key: value for key, value in flags.items() if value is not None}, as_json)
+    memory_command(
+        scenario, overrides, {key: value for key, value in flags.items() if value is not None}, as_json
+    )
 
 
 def load_deployment(path: Path, overrides: tuple[str, ...]) -> "Deployment":

@@ -3,12 +3,21 @@
 import math
 from typing import Any
 
-from sim.checks import failures, median_error, published_rows
+from sim.checks import failures, published_rows
 from sim.memory import MemoryLedger
+from sim.results.published_errors import median_error
 from sim.run import Result
 from sim.scheduling.replay import POLICY_VERSION
 
-WHOLE = ("sessions", "requests", "preemptions", "reprefilled_tokens", "unfinished", "refused", "evicted_blocks")
+WHOLE = (
+    "sessions",
+    "requests",
+    "preemptions",
+    "reprefilled_tokens",
+    "unfinished",
+    "refused",
+    "evicted_blocks",
+)
 
 
 def result_json(result: Result) -> dict[str, Any]:
@@ -29,7 +38,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "slo_cause": (cause.name or "no single limit") if cause is not None and about_slo else None,
         "cause_ttft_p99_s": None if cause is None else _clean(dict(cause.relieved_ttft_p99_s)),
         "published": published_rows(scenario),
-        "median_error": median_error(result),
+        "median_error": median_error(result.points, published_rows(scenario)),
         "failed_checks": failures(result),
         "memory": ledger_json(deployment.ledger),
         "arithmetic_sessions": deployment.arithmetic.sessions,

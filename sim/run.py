@@ -70,9 +70,7 @@ def run_scenario(
     where = knee.sessions if knee.sessions is not None else broken
     cause = _cause(deployment, where, points, progress) if explain and where is not None else None
     has_slo = deployment.slo.ttft_p99_s is not None or deployment.slo.tpot_p99_s is not None
-    return Result(
-        deployment, points, knee, slo_capacity(levels, met) if has_slo else None, cause, first_runs
-    )
+    return Result(deployment, points, knee, slo_capacity(levels, met) if has_slo else None, cause, first_runs)
 
 
 def _point(

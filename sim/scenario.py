@@ -129,7 +129,9 @@ class StopSpec(_Base):
 
     def __post_init__(self) -> None:
         if self.requests is None and self.duration_s is None and self.sessions_per_client is None:
-            raise ValueError("needs one of requests, duration_s, sessions_per_client, or the run would never end")
+            raise ValueError(
+                "needs one of requests, duration_s, sessions_per_client, or the run would never end"
+            )
 
 
 class BackgroundSpec(_Base):
@@ -205,6 +207,8 @@ class PublishedSpec(_Base):
     rows: list[PublishedRow] = []
     knee_sessions: Sessions | None = None
     slo_sessions: Sessions | None = None
+    unique_tokens_per_session: Count | None = None  # what the source divides the capacity by
+    arithmetic_sessions: Sessions | None = None  # and what it gets
     statements: list[str] = []
 
 
@@ -224,7 +228,9 @@ class ChecksSpec(_Base):
     knee_sessions: Annotated[list[Sessions], Meta(min_length=2, max_length=2)] | None = None  # low, high
     slo_sessions: Annotated[list[Sessions], Meta(min_length=2, max_length=2)] | None = None
     ttft_p50_slope_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None
-    requests_per_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None  # beyond 6 sessions
+    requests_per_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = (
+        None  # beyond 6 sessions
+    )
 
 
 class VariantSpec(_Base):

@@ -58,9 +58,11 @@ class Deployment:
 
     @property
     def arithmetic(self) -> SessionArithmetic:
-        """The division people make by hand, with this scenario's numbers."""
+        """The division people make by hand: with the source's tokens a session where it names them, else ours."""
         main = workload(self.scenario.workload)
-        unique = max(1, round(main.mean_unique_tokens))
+        published = self.scenario.published
+        given = published.unique_tokens_per_session if published is not None else None
+        unique = given or max(1, round(main.mean_unique_tokens))
         return SessionArithmetic(self.ledger.kv_cache_tokens, main.shared_prefix_tokens, unique)
 
     def load_at(self, level: int) -> LoadSetup:

@@ -4,7 +4,14 @@
 What is unknown is an error with the nearest valid name, never a default.
 """
 
-from sim.catalog.dtypes import KV_DTYPES, KV_FAMILIES, LINEAR_WEIGHT_BYTES, KvDtype, kv_dtype, linear_weight_bytes
+from sim.catalog.dtypes import (
+    KV_DTYPES,
+    KV_FAMILIES,
+    LINEAR_WEIGHT_BYTES,
+    KvDtype,
+    kv_dtype,
+    linear_weight_bytes,
+)
 from sim.catalog.gpu import Gpu, gpu_names, load_gpu
 from sim.catalog.model import Model, load_model, model_names
 

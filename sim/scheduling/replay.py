@@ -97,7 +97,9 @@ def _check(scenario: RecordedScenario, place: str) -> None:
         if getattr(scenario, key) < 1:
             raise RecordingError(f"{place}: {key} {getattr(scenario, key)} must be at least 1")
     if scenario.num_gpu_blocks < 2:
-        raise RecordingError(f"{place}: num_gpu_blocks {scenario.num_gpu_blocks} must be at least 2, block 0 is reserved")
+        raise RecordingError(
+            f"{place}: num_gpu_blocks {scenario.num_gpu_blocks} must be at least 2, block 0 is reserved"
+        )
     if scenario.policy not in ("fcfs", "priority"):
         raise RecordingError(f"{place}: policy {one_of(scenario.policy, ('fcfs', 'priority'))}")
     if scenario.arrival_time_mode not in ("unique", "step"):
@@ -134,7 +136,9 @@ class _Prompts:
         if name in self._known:
             return self._known[name]
         if name not in self._requests:
-            raise RecordingError(f"{self._place}: prompt of {open_names[-1]!r}: {one_of(name, self._requests)}")
+            raise RecordingError(
+                f"{self._place}: prompt of {open_names[-1]!r}: {one_of(name, self._requests)}"
+            )
         if name in open_names:
             raise RecordingError(f"{self._place}: the prompt of {name!r} contains itself")
         spans: list[Span] = []

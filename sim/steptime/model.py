@@ -36,7 +36,9 @@ class StepTimeModel:
 
     def seconds(self, batch: BatchShape) -> float:
         """Return how long the step takes."""
-        total = self.step_overhead_s + self.linear_s(batch.tokens) + batch.prefill_pairs * self.prefill_s_per_pair
+        total = (
+            self.step_overhead_s + self.linear_s(batch.tokens) + batch.prefill_pairs * self.prefill_s_per_pair
+        )
         if batch.decode_rows:
             total += self._decode_s(batch)
         if batch.sampled:
@@ -88,9 +90,7 @@ def step_time_model(profile: Profile, gpu: Gpu, model: Model, kv_cache_dtype: st
 
 def _interpolated(linear: Linear) -> Callable[[int], float]:
     tokens, seconds = linear.tokens, linear.seconds
-    slopes = [
-        (seconds[i + 1] - seconds[i]) / (tokens[i + 1] - tokens[i]) for i in range(len(tokens) - 1)
-    ]
+    slopes = [(seconds[i + 1] - seconds[i]) / (tokens[i + 1] - tokens[i]) for i in range(len(tokens) - 1)]
     first, last = tokens[0], len(slopes) - 1
 
     def at(count: int) -> float:

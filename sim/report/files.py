@@ -1,0 +1,90 @@
+"""Writes a result's files: the chart as PNG and SVG, points and turns as CSV, everything as JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from sim.checks import published_rows
+from sim.errors import ScenarioError
+from sim.json_output import result_json
+from sim.report.atomic import replacing
+from sim.report.charts import cliff_chart, compare_chart, save_figure
+from sim.report.csv_files import write_csv
+from sim.report.sentences import assumptions
+from sim.run import Result, turn_rows
+
+
+def write_files(result: Result, variants: Mapping[str, Result], out: Path) -> list[Path]:
+    """Write into a folder named after the scenario below `out`; return what was written.
+
+    Raises ScenarioError if the folder cannot be written; each file is whole or not there.
+    """
+    scenario = result.deployment.scenario
+    folder = out / scenario.name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = save_figure(_cliff(result), folder / "cliff")
+        if variants:
+            curves = {"as it is": result.points} | {name: one.points for name, one in variants.items()}
+            knees = {name: one.knee.sessions for name, one in {"as it is": result, **variants}.items()}
+            figure = compare_chart(
+                curves,
+                title=f"{scenario.name}: TTFT p99 of its variants",
+                knees={name: knee for name, knee in knees.items() if knee is not None},
+                provenance=_provenance(result),
+            )
+            written += save_figure(figure, folder / "variants")
+        written.append(write_csv(folder / "points.csv", result.points))
+        written.append(write_csv(folder / "turns.csv", turn_rows(result)))
+        with replacing(folder / "result.json") as path:
+            path.write_text(json.dumps(result_json(result), indent=1) + "\n", encoding="utf-8")
+        written.append(folder / "result.json")
+    except OSError as error:
+        raise ScenarioError(f"{folder}: cannot be written: {error.strerror}") from None
+    return written
+
+
+def write_comparison(results: Sequence[Result], out: Path) -> list[Path]:
+    """Write the p99 curves of several scenarios on one chart; return its files.
+
+    Raises ScenarioError if they cannot be written.
+    """
+    curves = {result.deployment.scenario.name: result.points for result in results}
+    knees = {result.deployment.scenario.name: result.knee.sessions for result in results}
+    figure = compare_chart(
+        curves,
+        title="TTFT p99 and the KV knee",
+        knees={name: knee for name, knee in knees.items() if knee is not None},
+        published={
+            result.deployment.scenario.name: published_rows(result.deployment.scenario) for result in results
+        },
+        provenance="; ".join(dict.fromkeys(next(assumptions(result.deployment)) for result in results)),
+    )
+    try:
+        return save_figure(figure, out / "compared")
+    except OSError as error:
+        raise ScenarioError(f"{out}: cannot be written: {error.strerror}") from None
+
+
+def _cliff(result: Result) -> Figure:
+    scenario, knee = result.deployment.scenario, result.knee
+    interval = (float(knee.low), float(knee.high)) if knee.low is not None and knee.high is not None else None
+    return cliff_chart(
+        result.points,
+        title=scenario.name,
+        subtitle=scenario.description,
+        published=published_rows(scenario),
+        knee_sessions=knee.sessions,
+        knee_interval=interval if interval and interval[0] != interval[1] else None,
+        slo_ttft_p99_s=result.deployment.slo.ttft_p99_s,
+        provenance=_provenance(result),
+    )
+
+
+def _provenance(result: Result) -> str:
+    scenario = result.deployment.scenario
+    source = f" Published: {scenario.published.source}." if scenario.published is not None else ""
+    lines = "; ".join(assumptions(result.deployment))
+    return f"{lines}. Bands: 95 % over {scenario.seeds} seeds.{source}"

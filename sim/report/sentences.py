@@ -1,0 +1,83 @@
+"""Results in sentences, the same in the terminal and under charts: assumptions first, then answers."""
+
+from collections.abc import Iterator
+
+from sim.run import Result
+from sim.results.replicates import FEW_REQUESTS
+from sim.scheduling.replay import POLICY_VERSION
+from sim.setup import Deployment
+from sim.units import gib, seconds
+
+
+def assumptions(deployment: Deployment) -> Iterator[str]:
+    """Yield where the numbers come from."""
+    ledger, profile = deployment.ledger, deployment.profile
+    yield (
+        f"step times: {profile.provenance.kind}, profile {profile.name}; scheduling: vLLM V1 as of {POLICY_VERSION}, "
+        f"{'asynchronous' if deployment.scenario.engine.async_scheduling else 'synchronous'}"
+    )
+    span = ledger.num_gpu_blocks_range
+    spread = "" if span.low == span.high else f", {span.low:,} to {span.high:,} possible"
+    yield (
+        f"KV cache: {ledger.kv_cache_tokens:,} tokens in {ledger.num_gpu_blocks:,} blocks, {gib(ledger.kv_bytes)} "
+        f"({ledger.provenance['kv_bytes']}{spread})"
+    )
+    by_hand = deployment.arithmetic
+    yield (
+        f"by hand: ({by_hand.kv_cache_tokens:,} - {by_hand.shared_prefix_tokens:,}) / "
+        f"{by_hand.unique_tokens_per_session:,} tokens a session = "
+        f"{by_hand.tokens_for_sessions / by_hand.unique_tokens_per_session:.1f} sessions"
+    )
+
+
+def answers(result: Result) -> Iterator[str]:
+    """Yield the knee, its cause, the SLO capacity, and what to doubt."""
+    yield knee_sentence(result)
+    cause = result.cause
+    if cause is not None:
+        relieved = ", ".join(f"{name} {seconds(value)}" for name, value in cause.relieved_ttft_p99_s.items())
+        what = "Cause" if result.knee.sessions is not None else "What breaks the SLO"
+        yield (
+            f"{what} at {cause.sessions} {result.load_unit}: {cause.name or 'no single limit'}. p99 TTFT "
+            f"{seconds(cause.ttft_p99_s)}; with one limit lifted at a time: {relieved}."
+        )
+    slo = result.deployment.slo
+    if slo.ttft_p99_s is not None or slo.tpot_p99_s is not None:
+        yield slo_sentence(result)
+    if any(point["ttft_p99_rests_on_few"] for point in result.points):
+        fewest = min(point["requests"] for point in result.points)
+        seeds = result.deployment.scenario.seeds
+        yield (
+            f"A p99 here rests on few turns ({fewest:g} to {FEW_REQUESTS:,} a seed, {seeds} seeds): the intervals are "
+            "those of the mean over seeds, and contain neither the profile's error nor the block count's."
+        )
+
+
+def knee_sentence(result: Result) -> str:
+    """Say where the KV knee is and how sure that is."""
+    knee = result.knee
+    if knee.sessions is None:
+        last = result.points[-1]["sessions"]
+        return f"No KV knee up to {last:g} {result.load_unit}: p99 TTFT stays within 3x of an unlimited KV cache."
+    text = f"KV knee: {knee.sessions} {result.load_unit}, the first of the tested counts past it"
+    if knee.refined_sessions != knee.sessions:
+        text += f" ({knee.refined_sessions} by bisection)"
+    if knee.low != knee.high:
+        text += f"; {knee.low} to {knee.high} over single seeds"
+    point = next(point for point in result.points if point["sessions"] == knee.sessions)
+    unlimited_s = point["unlimited_kv_ttft_p99_s"]
+    return f"{text}. p99 TTFT {seconds(point['ttft_p99_s'])} there, {seconds(unlimited_s)} with unlimited KV."
+
+
+def slo_sentence(result: Result) -> str:
+    """Say how many sessions keep the promise."""
+    slo = result.deployment.slo
+    sides = []
+    if slo.ttft_p99_s is not None:
+        sides.append(f"p99 TTFT within {seconds(slo.ttft_p99_s)}")
+    if slo.tpot_p99_s is not None:
+        sides.append(f"p99 TPOT within {seconds(slo.tpot_p99_s)}")
+    promise = " and ".join(sides)
+    if result.slo_sessions is None:
+        return f"SLO ({promise}): not even at {result.points[0]['sessions']:g} {result.load_unit}."
+    return f"SLO ({promise}): holds up to {result.slo_sessions} {result.load_unit} of those tested."

@@ -1,0 +1,93 @@
+"""A result in the terminal: what was assumed, the table, the knee in a sentence, what to doubt."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.rule import Rule
+
+from sim.checks import failures, published_rows
+from sim.report.sentences import answers, assumptions
+from sim.report.tables import comparison_table, points_table, published_table, sensitivity_table
+from sim.run import Result
+
+
+def print_result(result: Result, variants: Mapping[str, Result]) -> None:
+    """Print everything a planner reads first."""
+    console = Console(highlight=False)
+    scenario = result.deployment.scenario
+    console.print(f"[bold]{scenario.name}[/bold]  {scenario.description}")
+    for line in assumptions(result.deployment):
+        console.print(Padding(line, (0, 0, 0, 2)), style="dim")
+    console.print()
+    published = published_rows(scenario)
+    console.print(points_table(result.points, knee_sessions=result.knee.sessions))
+    if published:
+        console.print()
+        console.print(published_table(result.points, published))
+    console.print()
+    for line in answers(result):
+        console.print(line)
+    if variants:
+        console.print()
+        console.print(sensitivity_table(variant_rows(result, variants)))
+    for line in failures(result):
+        console.print(f"[yellow]check not met:[/yellow] {line}")
+
+
+def print_comparison(results: Sequence[Result]) -> None:
+    """Print one line a scenario: capacity, what division says, what was published, what the simulation says."""
+    console = Console(highlight=False)
+    console.print(Rule("compared", style="dim"))
+    console.print(comparison_table(comparison_rows(results)))
+
+
+def comparison_rows(results: Sequence[Result]) -> list[dict[str, object]]:
+    """Return one row a scenario, as print_comparison shows it."""
+    rows: list[dict[str, object]] = []
+    for result in results:
+        deployment = result.deployment
+        by_hand, published = deployment.arithmetic, deployment.scenario.published
+        rows.append(
+            {
+                "scenario": deployment.scenario.name,
+                "kv_cache_tokens": deployment.ledger.kv_cache_tokens,
+                "by_hand": by_hand.tokens_for_sessions / by_hand.unique_tokens_per_session,
+                "published_by_hand": None if published is None else published.arithmetic_sessions,
+                "knee_sessions": result.knee.sessions,
+                "published_knee_sessions": None if published is None else published.knee_sessions,
+                "slo_sessions": result.slo_sessions,
+                "published_slo_sessions": None if published is None else published.slo_sessions,
+            }
+        )
+    return rows
+
+
+def variant_rows(result: Result, variants: Mapping[str, Result]) -> list[dict[str, object]]:
+    """Return one row a variant: its knee, and latency and throughput where the base scenario has its knee."""
+    levels = [point["sessions"] for point in result.points]
+    where = result.knee.sessions if result.knee.sessions is not None else levels[-1]
+    base = next(point for point in result.points if point["sessions"] == where)
+    rows = []
+    for name, one in {"as it is": result, **variants}.items():
+        at = next((point for point in one.points if point["sessions"] == where), {})
+        rate = at.get("requests_per_s", float("nan"))
+        rows.append(
+            {
+                "setting": name,
+                "knee_sessions": one.knee.sessions,
+                "ttft_p99_s": at.get("ttft_p99_s", float("nan")),
+                "requests_per_s": rate,
+                "change": "" if one is result else rate / base["requests_per_s"] - 1,
+            }
+        )
+    return rows
+
+
+def print_files(paths: Sequence[Path]) -> None:
+    """Say where the files went."""
+    console = Console(highlight=False)
+    console.print()
+    for path in paths:
+        console.print(f"wrote {path}", style="dim", soft_wrap=True)
