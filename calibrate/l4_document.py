@@ -29,7 +29,7 @@ from scipy.optimize import least_squares
 
 from calibrate.one_session import FrontendTimes, LoneTurn, session_figures, ttft_s
 from sim.catalog import Gpu, Model, load_gpu, load_model
-from sim.steptime.light_speed import LightSpeed, bounds
+from sim.steptime.light_speed import bounds
 from sim.steptime.model import StepTimeModel, step_time_model
 from sim.steptime.profile import (
     Frontend,
@@ -211,8 +211,10 @@ def _provenance(residuals: dict[str, float]) -> Provenance:
         notes=[
             "no row with more than one session was used",
             "ranges are judgement, not statistics: six figures for five terms leave no spread to measure",
-            "prefill_tile_rows 64 is a property of the prefill kernel, seen on an L20: one 32k-token decode row "
-            "adds 33 to 37 ms to a prefill step; 64 rows x 32 heads on 92 SMs at that card's rate would add 38",
+            (
+                "prefill_tile_rows 64 is a property of the prefill kernel, seen on an L20: one 32k-token decode row "
+                "adds 33 to 37 ms to a prefill step; 64 rows x 32 heads on 92 SMs at that card's rate would add 38"
+            ),
             "shared_prefix_reads per_sequence: nothing in the one-session figures decides it; see the scenario",
         ],
     )

@@ -29,9 +29,7 @@ class FrontendTimes:
     per_prompt_token_s: float
 
 
-def ttft_s(
-    model: StepTimeModel, frontend: FrontendTimes, turn: LoneTurn, max_num_batched_tokens: int
-) -> float:
+def ttft_s(model: StepTimeModel, frontend: FrontendTimes, turn: LoneTurn, max_num_batched_tokens: int) -> float:
     """Return time to first token; the last chunk samples it."""
     prompt = turn.cached_tokens + turn.new_tokens
     total = frontend.per_request_s + frontend.per_prompt_token_s * prompt

@@ -26,9 +26,7 @@ def _failures(result: Result) -> Iterator[str]:
     scenario = result.deployment.scenario
     checks, published = scenario.checks, published_rows(scenario)
     overall = median_error(result.points, published)
-    if checks.median_error_max is not None and not (
-        overall is not None and overall <= checks.median_error_max
-    ):
+    if checks.median_error_max is not None and not (overall is not None and overall <= checks.median_error_max):
         shown = "unknown" if overall is None else f"{overall:.1%}"
         yield f"median |error| over the published cells is {shown}, allowed {checks.median_error_max:.0%}"
     cells = cell_errors(result.points, published)
@@ -48,7 +46,7 @@ def _failures(result: Result) -> Iterator[str]:
 
 
 def _cell_failures(cells: Sequence[CellError], check: CellCheck) -> Iterator[str]:
-    found = {cell.sessions: cell.error for cell in cells if cell.metric == check.metric}
+    found = {int(cell.sessions): cell.error for cell in cells if cell.metric == check.metric}
     for sessions in check.sessions or sorted(found):
         if sessions not in found:
             yield f"{check.metric} at {sessions:g} sessions was not simulated or not published"

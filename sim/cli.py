@@ -155,7 +155,7 @@ def memory(scenario: Path | None, overrides: tuple[str, ...], *, as_json: bool, 
     from sim.commands.memory import memory_command
 
     memory_command(
-        scenario, overrides, {key: value for key, value in flags.items() if value is not None}, as_json
+        scenario, overrides, {key: value for key, value in flags.items() if value is not None}, as_json=as_json
     )
 
 

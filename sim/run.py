@@ -1,5 +1,6 @@
 """Runs a scenario: every load level, every seed, with and without a KV limit; then the knee and its cause."""
 
+import gc
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +89,7 @@ def _point(
         metrics.append(run_metrics(run, MAIN, slo))
         unlimited_s = run_metrics(simulate(free, load, seed), MAIN, slo)["ttft_p99_s"]
         progress(f"{level} {load_unit(deployment.scenario.load)}, seed {seed}, unlimited KV")
+        gc.collect()  # an engine and its processes refer to each other: their pools would pile up
         ratios.append(metrics[-1]["ttft_p99_s"] / unlimited_s if unlimited_s else math.nan)
         metrics[-1]["unlimited_kv_ttft_p99_s"] = unlimited_s
         metrics[-1]["knee_ratio"] = ratios[-1]
@@ -97,9 +99,7 @@ def _point(
     return point, ratios, first
 
 
-def _cause(
-    deployment: Deployment, level: int, points: Sequence[dict[str, float]], progress: Progress
-) -> Cause:
+def _cause(deployment: Deployment, level: int, points: Sequence[dict[str, float]], progress: Progress) -> Cause:
     load, slo = deployment.load_at(level), deployment.slo
     point = next(point for point in points if point["sessions"] == level)
     relieved = {"KV cache": point["unlimited_kv_ttft_p99_s"]}

@@ -23,33 +23,33 @@ class _Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Strict: a key that is not known is an error."""
 
 
-class ConstantSpec(_Base, tag_field="kind", tag="constant"):
+class ConstantSpec(_Base, tag_field="kind", tag="constant", frozen=True):
     """Always the same value."""
 
     value: Seconds
 
 
-class UniformSpec(_Base, tag_field="kind", tag="uniform"):
+class UniformSpec(_Base, tag_field="kind", tag="uniform", frozen=True):
     """Between low and high."""
 
     low: Seconds
     high: Seconds
 
 
-class ExponentialSpec(_Base, tag_field="kind", tag="exponential"):
+class ExponentialSpec(_Base, tag_field="kind", tag="exponential", frozen=True):
     """Memoryless."""
 
     mean: Seconds
 
 
-class LognormalSpec(_Base, tag_field="kind", tag="lognormal"):
+class LognormalSpec(_Base, tag_field="kind", tag="lognormal", frozen=True):
     """By median and sigma of the logarithm."""
 
     median: Positive
     sigma: Annotated[float, Meta(ge=0, le=5)]
 
 
-class NormalSpec(_Base, tag_field="kind", tag="normal"):
+class NormalSpec(_Base, tag_field="kind", tag="normal", frozen=True):
     """Cut to three standard deviations and zero."""
 
     mean: Positive
@@ -60,7 +60,7 @@ DistributionSpec = ConstantSpec | UniformSpec | ExponentialSpec | LognormalSpec 
 Number = Annotated[float, Meta(ge=0, le=1e7)]
 
 
-class WorkloadSpec(_Base):
+class WorkloadSpec(_Base, frozen=True):
     """One kind of session; a bare number is a constant."""
 
     shared_prefix_tokens: Tokens
@@ -78,38 +78,38 @@ class WorkloadSpec(_Base):
                 raise ValueError(f"{name} {value:g} must be at least 1")
 
 
-class CommonStartSpec(_Base, tag_field="kind", tag="common"):
+class CommonStartSpec(_Base, tag_field="kind", tag="common", frozen=True):
     """All clients begin together, give or take the jitter."""
 
     jitter_s: Seconds = 0.0
 
 
-class StaggeredStartSpec(_Base, tag_field="kind", tag="staggered"):
+class StaggeredStartSpec(_Base, tag_field="kind", tag="staggered", frozen=True):
     """Clients begin evenly spread over a time."""
 
     over_s: Seconds
 
 
-class ClosedLoopSpec(_Base, tag_field="kind", tag="closed"):
+class ClosedLoopSpec(_Base, tag_field="kind", tag="closed", frozen=True):
     """N sessions always under way; a client whose session is over starts another."""
 
     sessions: Annotated[list[Sessions], Meta(min_length=1)]
     start: CommonStartSpec | StaggeredStartSpec = CommonStartSpec()
 
 
-class PoissonSpec(_Base, tag_field="kind", tag="poisson"):
+class PoissonSpec(_Base, tag_field="kind", tag="poisson", frozen=True):
     """Sessions begin at random, so many a minute on average."""
 
     sessions_per_minute: Annotated[list[Sessions], Meta(min_length=1)]
 
 
-class ConstantRateSpec(_Base, tag_field="kind", tag="constant_rate"):
+class ConstantRateSpec(_Base, tag_field="kind", tag="constant_rate", frozen=True):
     """Sessions begin at even intervals, so many a minute."""
 
     sessions_per_minute: Annotated[list[Sessions], Meta(min_length=1)]
 
 
-class BurstsSpec(_Base, tag_field="kind", tag="bursts"):
+class BurstsSpec(_Base, tag_field="kind", tag="bursts", frozen=True):
     """So many sessions begin at once, again and again."""
 
     sessions_per_burst: Annotated[list[Sessions], Meta(min_length=1)]
@@ -120,7 +120,7 @@ class BurstsSpec(_Base, tag_field="kind", tag="bursts"):
 LoadSpec = ClosedLoopSpec | PoissonSpec | ConstantRateSpec | BurstsSpec
 
 
-class StopSpec(_Base):
+class StopSpec(_Base, frozen=True):
     """The run ends at the first limit reached; requests are completed turns."""
 
     requests: Count | None = None
@@ -129,12 +129,10 @@ class StopSpec(_Base):
 
     def __post_init__(self) -> None:
         if self.requests is None and self.duration_s is None and self.sessions_per_client is None:
-            raise ValueError(
-                "needs one of requests, duration_s, sessions_per_client, or the run would never end"
-            )
+            raise ValueError("needs one of requests, duration_s, sessions_per_client, or the run would never end")
 
 
-class BackgroundSpec(_Base):
+class BackgroundSpec(_Base, frozen=True):
     """Other sessions on the same engine, as many at every load point; metrics leave them out."""
 
     sessions: Sessions
@@ -142,7 +140,7 @@ class BackgroundSpec(_Base):
     priority: int = 1
 
 
-class EngineSpec(_Base):
+class EngineSpec(_Base, frozen=True):
     """vLLM's flags, with the defaults of its 0.32.0 on a GPU under 70 GiB unless said otherwise."""
 
     max_model_len: Annotated[int, Meta(ge=1, le=10_000_000)]
@@ -176,21 +174,21 @@ class EngineSpec(_Base):
             raise ValueError("kv_cache_tokens and num_gpu_blocks_override say the same thing; give one")
 
 
-class FrontendSpec(_Base):
+class FrontendSpec(_Base, frozen=True):
     """Replaces the profile's time per request off the GPU."""
 
     per_request_s: Seconds
     per_prompt_token_s: Seconds
 
 
-class SloSpec(_Base):
+class SloSpec(_Base, frozen=True):
     """What users are promised."""
 
     ttft_p99_s: Positive | None = None
     tpot_p99_s: Positive | None = None
 
 
-class PublishedRow(_Base):
+class PublishedRow(_Base, frozen=True):
     """Figures somebody measured at one load; any may be missing."""
 
     sessions: Sessions
@@ -200,7 +198,7 @@ class PublishedRow(_Base):
     requests_per_s: Positive | None = None
 
 
-class PublishedSpec(_Base):
+class PublishedSpec(_Base, frozen=True):
     """What the scenario is compared with; never an input of the simulation."""
 
     source: str
@@ -212,7 +210,7 @@ class PublishedSpec(_Base):
     statements: list[str] = []
 
 
-class CellCheck(_Base):
+class CellCheck(_Base, frozen=True):
     """A bound on |predicted / published - 1| of one metric at some loads (all rows if none are named)."""
 
     metric: Literal["ttft_p50_s", "ttft_p95_s", "ttft_p99_s", "requests_per_s"]
@@ -220,7 +218,7 @@ class CellCheck(_Base):
     sessions: list[Sessions] = []
 
 
-class ChecksSpec(_Base):
+class ChecksSpec(_Base, frozen=True):
     """What `--check` demands; a failed one makes the command exit with 1."""
 
     median_error_max: Positive | None = None
@@ -228,12 +226,10 @@ class ChecksSpec(_Base):
     knee_sessions: Annotated[list[Sessions], Meta(min_length=2, max_length=2)] | None = None  # low, high
     slo_sessions: Annotated[list[Sessions], Meta(min_length=2, max_length=2)] | None = None
     ttft_p50_slope_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None
-    requests_per_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = (
-        None  # beyond 6 sessions
-    )
+    requests_per_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None  # beyond 6 sessions
 
 
-class VariantSpec(_Base):
+class VariantSpec(_Base, frozen=True):
     """The same scenario with some keys changed: a what-if, or a choice the source left open."""
 
     name: str
@@ -241,7 +237,7 @@ class VariantSpec(_Base):
     why: str = ""
 
 
-class Scenario(_Base):
+class Scenario(_Base, frozen=True):
     """A whole scenario file."""
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]

@@ -55,7 +55,7 @@ class Place(NamedTuple):
 
 @functools.cache
 def _loader_class() -> Any:
-    import yaml  # noqa: PLC0415  (kept off the import path of whoever reads no YAML)
+    import yaml
 
     base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader: Any = type("StrictLoader", (base,), {"yaml_implicit_resolvers": {}})
@@ -87,7 +87,7 @@ class YamlReader:
         return self._value(node, ())
 
     def _compose(self, text: str) -> Node | None:
-        import yaml  # noqa: PLC0415  (see _loader_class)
+        import yaml
 
         try:
             return _loader_class()(text).get_single_node()

@@ -25,9 +25,7 @@ class Turn:
 
     def __post_init__(self) -> None:
         if self.new_tokens < 1 or self.output_tokens < 1:
-            raise WorkloadError(
-                f"a turn needs new and output tokens, got {self.new_tokens} and {self.output_tokens}"
-            )
+            raise WorkloadError(f"a turn needs new and output tokens, got {self.new_tokens} and {self.output_tokens}")
         if not 0 <= self.think_s < float("inf"):
             raise WorkloadError(f"think_s {self.think_s} must be a finite number of at least 0")
 

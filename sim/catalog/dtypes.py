@@ -27,9 +27,7 @@ class KvDtype:
 
 _PLAIN = "vLLM: page bytes = 2 x heads x head_dim x element bytes; checked on 20 posted start-ups to 0.2 %"
 _BITS16 = KvDtype(16, 16, _PLAIN, family="bf16")
-_BITS8 = KvDtype(
-    8, 8, _PLAIN + "; per-tensor scales are negligible, fp8 is exactly twice the tokens", family="fp8"
-)
+_BITS8 = KvDtype(8, 8, _PLAIN + "; per-tensor scales are negligible, fp8 is exactly twice the tokens", family="fp8")
 KV_FAMILIES = ("bf16", "fp8", "turboquant")
 _TURBO = "vLLM TurboQuant slots of 196/136/120/104 B at head_dim 128; first and last two layers stay 16-bit"
 
@@ -43,9 +41,7 @@ KV_DTYPES: dict[str, KvDtype] = {
     "fp8_e4m3": _BITS8,
     "fp8_e5m2": _BITS8,
     "int8": _BITS8,
-    "tq4": KvDtype(
-        4.2, 4.2, "founding document 000: about 4.2 bits, 38,700 B/token on Qwen3-4B, in every layer"
-    ),
+    "tq4": KvDtype(4.2, 4.2, "founding document 000: about 4.2 bits, 38,700 B/token on Qwen3-4B, in every layer"),
     "turboquant_k8v4": KvDtype(8, 4, _TURBO, extra_bytes=4, full_precision_layers=4),
     "turboquant_4bit_nc": KvDtype(4, 4, _TURBO, extra_bytes=8, full_precision_layers=4),
     "turboquant_k3v4_nc": KvDtype(3, 4, _TURBO, extra_bytes=8, full_precision_layers=4),

@@ -14,7 +14,7 @@ from sim.errors import CatalogError, did_you_mean
 @lru_cache(maxsize=4)
 def read_entries(file_name: str) -> tuple[dict[str, Any], ...]:
     """Return the entries of a catalog file in this package, parsed once a process."""
-    import yaml  # noqa: PLC0415 -- costs 15 ms of start-up, only paid when a catalog is read
+    import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     text = Path(__file__).with_name(file_name).read_text(encoding="utf-8")

@@ -82,16 +82,12 @@ def _refuse_what_is_not_modelled(file: Path, config: dict[str, Any]) -> None:
             raise CatalogError(f"{file}: {key} means {_NOT_MODELLED[key]}, not modelled yet")
     family = config.get("model_type", "llama")
     if family not in _FAMILIES:
-        raise CatalogError(
-            f"{file}: model_type {family!r} is not modelled yet; modelled: {', '.join(_FAMILIES)}"
-        )
+        raise CatalogError(f"{file}: model_type {family!r} is not modelled yet; modelled: {', '.join(_FAMILIES)}")
     kinds = set(config.get("layer_types") or ()) - {"full_attention"}
     if kinds:
         raise CatalogError(f"{file}: layer_types {', '.join(sorted(map(str, kinds)))} not modelled yet")
     if config.get("decoder_sparse_step", 1) != 1:
-        raise CatalogError(
-            f"{file}: decoder_sparse_step means a mix of dense and expert layers, not modelled yet"
-        )
+        raise CatalogError(f"{file}: decoder_sparse_step means a mix of dense and expert layers, not modelled yet")
     if family in _WINDOW_BY_DEFAULT and "sliding_window" not in config:
         raise CatalogError(
             f"{file}: sliding_window is missing and a {family} has one by default, not modelled yet; "
@@ -117,9 +113,7 @@ def _head_dim(file: Path, config: dict[str, Any], heads: Any) -> Any:
     if config.get("model_type") in {"qwen3", "qwen3_moe"}:
         raise CatalogError(f"{file}: head_dim is missing, and a Qwen3 does not derive it from hidden_size")
     if not isinstance(hidden, int) or not isinstance(heads, int) or heads < 1 or hidden % heads:
-        raise CatalogError(
-            f"{file}: head_dim is missing and hidden_size {hidden!r} / {heads!r} heads is not whole"
-        )
+        raise CatalogError(f"{file}: head_dim is missing and hidden_size {hidden!r} / {heads!r} heads is not whole")
     return hidden // heads
 
 
@@ -140,9 +134,7 @@ def _weight_dtype(file: Path, config: dict[str, Any]) -> str:
         return "fp8"
     if method in {"awq", "gptq"} and settings.get("bits") == 4:
         return "int4"
-    raise CatalogError(
-        f"{file}: quantization_config {method!r} is not modelled yet; remove it and set weight_dtype"
-    )
+    raise CatalogError(f"{file}: quantization_config {method!r} is not modelled yet; remove it and set weight_dtype")
 
 
 def _experts(file: Path, config: dict[str, Any]) -> dict[str, Any]:

@@ -51,9 +51,7 @@ class Model:
             )
         experts = (self.num_experts, self.num_experts_per_tok, self.moe_intermediate_size)
         if any(part is None for part in experts) and any(part is not None for part in experts):
-            raise CatalogError(
-                f"{self.source}: num_experts, num_experts_per_tok and moe_intermediate_size go together"
-            )
+            raise CatalogError(f"{self.source}: num_experts, num_experts_per_tok and moe_intermediate_size go together")
 
     @property
     def linear_params(self) -> int:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from sim.catalog import load_gpu, load_model
 from sim.errors import MemoryLedgerError
 from sim.json_output import ledger_json
@@ -14,13 +16,11 @@ from sim.setup import memory_settings
 from sim.strict_yaml import apply_overrides, decode, load_yaml
 
 
-def memory_command(
-    scenario: Path | None, overrides: Sequence[str], flags: dict[str, Any], as_json: bool
-) -> None:
+def memory_command(scenario: Path | None, overrides: Sequence[str], flags: dict[str, Any], *, as_json: bool) -> None:
     """Print the ledger; flags override the scenario's engine settings."""
     ledger = _of_scenario(scenario, overrides, flags) if scenario is not None else _of_flags(flags)
     if as_json:
-        print(json.dumps(ledger_json(ledger)))
+        click.echo(json.dumps(ledger_json(ledger)))
         return
     from rich.console import Console
 
@@ -31,9 +31,7 @@ def memory_command(
 
 def _of_scenario(path: Path, overrides: Sequence[str], flags: dict[str, Any]) -> MemoryLedger:
     top_level = ("gpu", "model", "weight_dtype")
-    from_flags = [
-        f"{key if key in top_level else f'engine.{key}'}={json.dumps(value)}" for key, value in flags.items()
-    ]
+    from_flags = [f"{key if key in top_level else f'engine.{key}'}={json.dumps(value)}" for key, value in flags.items()]
     document = apply_overrides(load_yaml(path), [*overrides, *from_flags])
     scenario = decode(document, Scenario)
     return memory_ledger(load_gpu(scenario.gpu), load_model(scenario.model), memory_settings(scenario))

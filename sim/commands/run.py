@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 
 from sim.checks import failures
@@ -48,15 +49,11 @@ def run_command(options: RunOptions) -> list[str]:
     names = [job.deployment.scenario.name for job in jobs]
     for name in names:
         if names.count(name) > 1:
-            raise ScenarioError(
-                f"two of the scenarios are named {name!r}: their files would overwrite each other"
-            )
+            raise ScenarioError(f"two of the scenarios are named {name!r}: their files would overwrite each other")
     finished: list[tuple[Result, dict[str, Result]]] = []
     with _progress(sum(_simulations(job, options) for job in jobs)) as advance:
         for job in jobs:
-            result = run_scenario(
-                job.deployment, levels=options.levels, explain=options.explain, progress=advance
-            )
+            result = run_scenario(job.deployment, levels=options.levels, explain=options.explain, progress=advance)
             variants = {
                 name: run_scenario(one, levels=options.levels, explain=False, progress=advance)
                 for name, one in job.variants.items()
@@ -64,15 +61,13 @@ def run_command(options: RunOptions) -> list[str]:
             finished.append((result, variants))
     if options.as_json:
         printed = [_json(result, variants) for result, variants in finished]
-        print(json.dumps(printed[0] if len(printed) == 1 else {"scenarios": printed}, allow_nan=False))
+        click.echo(json.dumps(printed[0] if len(printed) == 1 else {"scenarios": printed}, allow_nan=False))
     else:
         _show(finished)
     if options.out is not None:
         from sim.report.files import write_comparison, write_files
 
-        written = [
-            path for result, variants in finished for path in write_files(result, variants, options.out)
-        ]
+        written = [path for result, variants in finished for path in write_files(result, variants, options.out)]
         if len(finished) > 1:
             written += write_comparison([result for result, _ in finished], options.out)
         if not options.as_json:
@@ -119,9 +114,7 @@ def _deploy(document: YamlDocument, options: RunOptions) -> Deployment:
     return replace(deployment, scenario=msgspec.structs.replace(deployment.scenario, seeds=options.seeds))
 
 
-def _variant(
-    document: YamlDocument, options: RunOptions, name: str, changes: dict[str, object]
-) -> Deployment:
+def _variant(document: YamlDocument, options: RunOptions, name: str, changes: dict[str, object]) -> Deployment:
     texts = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
     try:
         return _deploy(apply_overrides(document, texts), options)
@@ -140,7 +133,7 @@ def _simulations(job: _Job, options: RunOptions) -> int:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Progress]:
-    """A progress bar on stderr where that is a terminal; silence elsewhere."""
+    """Show a progress bar on stderr where that is a terminal; elsewhere be silent."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -109,14 +109,10 @@ class Audience:
             session = population.workload.session(f"{population.name} {number}", own)
             self._begin(self._converse(population, number, session))
 
-    def _converse(
-        self, population: Population, client: int, session: Session
-    ) -> Generator[simpy.Event, None, None]:
+    def _converse(self, population: Population, client: int, session: Session) -> Generator[simpy.Event, None, None]:
         for number, (turn, prompt) in enumerate(zip(session.turns, session.prompts(), strict=True)):
             tokens = total_tokens(prompt.spans)
-            record = TurnRecord(
-                population.name, client, session.name, number, tokens, turn.output_tokens, self.env.now
-            )
+            record = TurnRecord(population.name, client, session.name, number, tokens, turn.output_tokens, self.env.now)
             self.records.append(record)
             frontend_s = self.frontend.seconds(tokens)
             if frontend_s:

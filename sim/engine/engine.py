@@ -122,9 +122,7 @@ class Engine:
             return
         record.scheduled_s = self.env.now
         record.hit_tokens = hit_tokens
-        lost, taker = self.scheduler.pool.lost(
-            request.nodes[hit_tokens // size : request.prompt_tokens // size]
-        )
+        lost, taker = self.scheduler.pool.lost(request.nodes[hit_tokens // size : request.prompt_tokens // size])
         record.reprefilled_tokens += lost * size
         if taker >= 0:
             other = self._records[taker]

@@ -34,9 +34,7 @@ class BlockPool:
         self._next_unused = 1
         self._queue = np.zeros(1024, np.int64)
         self._head = self._tail = 0
-        self._place = np.zeros(
-            num_gpu_blocks, np.int64
-        )  # 1 + where in _queue a free block waits, 0 = nowhere
+        self._place = np.zeros(num_gpu_blocks, np.int64)  # 1 + where in _queue a free block waits, 0 = nowhere
         self._block = np.zeros(1024, np.int64)  # node -> the block registered first, 0 = none
         self._twins: dict[int, list[int]] = {}  # node -> further blocks of that content, oldest first
         self._evicted_by = np.full(1024, -1, np.int64)  # node -> who took its last block; -1 = never lost
@@ -202,7 +200,5 @@ class BlockPool:
         assert len(free) == self.num_free, f"{len(free)} blocks in the queue, {self.num_free} counted"
         assert (everything == np.arange(1, self.num_gpu_blocks)).all(), "a block is lost or free twice"
         assert np.count_nonzero(self._node) == self.num_cached, "cached blocks miscounted"
-        held = set(self._block[self._block > 0].tolist()) | {
-            b for twins in self._twins.values() for b in twins
-        }
+        held = set(self._block[self._block > 0].tolist()) | {b for twins in self._twins.values() for b in twins}
         assert held == set((self._node > 0).nonzero()[0].tolist()), "cache and blocks disagree"

@@ -23,7 +23,7 @@ Nodes = NDArray[np.int64]
 
 class _Run(NamedTuple):
     first: int
-    count: int
+    blocks: int
 
 
 class ContentTree:
@@ -55,13 +55,13 @@ class ContentTree:
             while blocks:
                 known = len(runs)
                 parent = self._walk(runs, parent, (content, start), blocks)
-                taken = runs[known].count
+                taken = runs[known].blocks
                 start, blocks = start + taken * size, blocks - taken
             if rest:
                 pieces, filled = [Span(content, start, rest)], rest
         if not runs:
             return np.empty(0, np.int64)
-        return np.concatenate([np.arange(run.first, run.first + run.count) for run in runs])
+        return np.concatenate([np.arange(run.first, run.first + run.blocks) for run in runs])
 
     def _walk(self, runs: list[_Run], parent: int, content: Hashable, blocks: int) -> int:
         """Append the run below `parent`, made if new, cut to `blocks`; return its last node."""
@@ -70,6 +70,6 @@ class ContentTree:
         if run is None:
             run = self._runs[key] = _Run(self.num_nodes, blocks)
             self.num_nodes += blocks
-        taken = _Run(run.first, min(run.count, blocks))
+        taken = _Run(run.first, min(run.blocks, blocks))
         runs.append(taken)
-        return taken.first + taken.count - 1
+        return taken.first + taken.blocks - 1

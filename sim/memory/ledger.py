@@ -124,8 +124,7 @@ def memory_ledger(gpu: Gpu, model: Model, settings: MemorySettings) -> MemoryLed
     kv = derived if given is None else exactly(given)
     if given is not None and given > total:
         raise MemoryLedgerError(
-            f"{settings.kv_override} means {gib(given)} of KV cache, more than the {gib(total)} of one "
-            f"{gpu.name}"
+            f"{settings.kv_override} means {gib(given)} of KV cache, more than the {gib(total)} of one {gpu.name}"
         )
     blocks = layout.blocks_in(kv.likely)
     return MemoryLedger(

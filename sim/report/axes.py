@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
-from sim.results.points import humane, is_duration, metric_title
 from sim.report.style import LABEL_PT, LEFT_IN, RIGHT_IN, WIDTH_IN
+from sim.results.points import humane, is_duration, metric_title
 
 AXES_WIDTH_IN = WIDTH_IN - LEFT_IN - RIGHT_IN
 TICK_GAP_IN = 0.25
@@ -31,9 +31,7 @@ def signed_square(value: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.copysign(number**2, number))
 
 
-def session_axis(
-    axes: Axes, counts: Collection[float], *, label_in: float, knees: Collection[float] = ()
-) -> None:
+def session_axis(axes: Axes, counts: Collection[float], *, label_in: float, knees: Collection[float] = ()) -> None:
     """Set the x axis to the session counts, leaving `label_in` inches on the right for labels at line ends.
 
     Ticks stand at real counts, as many as fit, first of all at the ends and at the knees.
@@ -106,9 +104,7 @@ def value_axis(
     if not is_duration(metric):
         top = max(known, default=1.0) or 1.0
         ticks = [
-            float(tick)
-            for tick in MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(0, top)
-            if 0 <= tick <= top * 1.15
+            float(tick) for tick in MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(0, top) if 0 <= tick <= top * 1.15
         ]
         axes.set_ylim(0, top / (1 - headroom))
         axes.yaxis.set_major_locator(FixedLocator(ticks))

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from sim.report.axes import signed_sqrt
 from sim.report.compare_chart import Curves, draw_curves
 from sim.report.marks import Floats, Look, column, has_intervals, key_marks
-from sim.results.points import Row, by_sessions
 from sim.report.style import BLUE, CRIMSON, CURVES, GREEN, chart_style, sheet
+from sim.results.points import Row, by_sessions
 
 LOOKS = {"best": Look(GREEN, "o"), "realistic": Look(BLUE, "s"), "worst": Look(CRIMSON, "D")}
 
@@ -36,9 +36,7 @@ def bounds_chart(
     looks = {name: LOOKS.get(name, Look(CURVES[-1 - i % 4], "^")) for i, name in enumerate(names)}
     with chart_style():
         bands = has_intervals([row for rows in simulated.values() for row in rows], [metric])
-        figure, axes = sheet(
-            title, subtitle, provenance, key_marks(published=any(measured.values()), bands=bands)
-        )
+        figure, axes = sheet(title, subtitle, provenance, key_marks(published=any(measured.values()), bands=bands))
         draw_curves(axes, simulated, measured, looks, metric, limit=limit)
         _fill_between(axes, simulated, metric)
     return figure
@@ -51,9 +49,7 @@ def _fill_between(axes: Axes, simulated: Mapping[str, Sequence[Row]], metric: st
         return
     counts = np.union1d(column(best, "sessions"), column(worst, "sessions"))
     low, high = _on_scale(best, metric, counts), _on_scale(worst, metric, counts)
-    axes.fill_between(
-        counts, low, high, color=BLUE, alpha=0.07, linewidth=0, zorder=1, label="between best and worst"
-    )
+    axes.fill_between(counts, low, high, color=BLUE, alpha=0.07, linewidth=0, zorder=1, label="between best and worst")
 
 
 def _on_scale(rows: Sequence[Row], metric: str, counts: Floats) -> Floats:
@@ -61,6 +57,4 @@ def _on_scale(rows: Sequence[Row], metric: str, counts: Floats) -> Floats:
     x, y = column(rows, "sessions"), column(rows, metric, positive=True)
     inner = np.interp(signed_sqrt(counts), signed_sqrt(x), np.log10(y), left=np.nan, right=np.nan)
     exact = dict(zip(x.tolist(), y.tolist(), strict=True))
-    return np.array(
-        [exact.get(count, 10**value) for count, value in zip(counts.tolist(), inner, strict=True)]
-    )
+    return np.array([exact.get(count, 10**value) for count, value in zip(counts.tolist(), inner, strict=True)])

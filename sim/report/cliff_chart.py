@@ -21,8 +21,8 @@ from sim.report.marks import (
     published_curve,
     say_empty,
 )
-from sim.results.points import Interval, Row, by_sessions, humane, metric_title, number
 from sim.report.style import AMBER, BLUE, CRIMSON, INK, LABEL_PT, THROUGHPUT, TICK_PT, chart_style, sheet
+from sim.results.points import Interval, Row, by_sessions, humane, metric_title, number
 
 PERCENTILES = {
     "ttft_p50_s": Look(BLUE, "o"),
@@ -58,9 +58,7 @@ def cliff_chart(
     return figure
 
 
-def _draw(
-    axes: Axes, rows: Sequence[Row], measured: Sequence[Row], knees: Sequence[Knee], slo_s: float | None
-) -> None:
+def _draw(axes: Axes, rows: Sequence[Row], measured: Sequence[Row], knees: Sequence[Knee], slo_s: float | None) -> None:
     """Set the axes around everything, then draw it from the back to the front."""
     counts = [number(row, "sessions") for row in (*rows, *measured)]
     last = max(counts, default=1)
@@ -95,9 +93,7 @@ def _draw(
 
 def _knee(sessions: float, known: tuple[float, float] | None) -> Knee:
     span = "" if known is None else f" ({known[0]:g} to {known[1]:g} over seeds)"
-    return Knee(
-        sessions, f"KV knee: {sessions:g} sessions{span}", INK, None if known is None else Interval(*known)
-    )
+    return Knee(sessions, f"KV knee: {sessions:g} sessions{span}", INK, None if known is None else Interval(*known))
 
 
 def _end_text(rows: Sequence[Row], metric: str) -> str:
@@ -114,9 +110,7 @@ def _percentile(axes: Axes, rows: Sequence[Row], measured: Sequence[Row], metric
     return EndLabel(axes, _end_text(rows, metric), *last_known(rows, metric), look.color)
 
 
-def _throughput(
-    axes: Axes, rows: Sequence[Row], measured: Sequence[Row], rates: Sequence[float]
-) -> list[EndLabel]:
+def _throughput(axes: Axes, rows: Sequence[Row], measured: Sequence[Row], rates: Sequence[float]) -> list[EndLabel]:
     """Draw requests per second as a strip at the foot; return its label, if any is known."""
     if not any(math.isfinite(rate) for rate in rates):
         return []

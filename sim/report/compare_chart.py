@@ -20,8 +20,8 @@ from sim.report.marks import (
     published_curve,
     say_empty,
 )
-from sim.results.points import Interval, Row, by_sessions, humane, number
 from sim.report.style import CURVES, MARKERS, chart_style, sheet
+from sim.results.points import Interval, Row, by_sessions, humane, number
 
 Curves = Mapping[str, Iterable[Row]]
 
@@ -50,9 +50,7 @@ def compare_chart(
     marked = _knees(knees or {}, knee_intervals or {}, looks)
     with chart_style():
         bands = has_intervals([row for rows in simulated.values() for row in rows], [metric])
-        figure, axes = sheet(
-            title, subtitle, provenance, key_marks(published=any(measured.values()), bands=bands)
-        )
+        figure, axes = sheet(title, subtitle, provenance, key_marks(published=any(measured.values()), bands=bands))
         draw_curves(axes, simulated, measured, looks, metric, knees=marked, limit=limit)
     return figure
 
@@ -118,9 +116,7 @@ def _knees(
         if sessions is None or name not in looks:
             continue
         span = known.get(name)
-        text = f"{_short(name)} knee: {sessions:g}" + (
-            "" if span is None else f" ({span[0]:g} to {span[1]:g})"
-        )
+        text = f"{_short(name)} knee: {sessions:g}" + ("" if span is None else f" ({span[0]:g} to {span[1]:g})")
         marked.append(Knee(sessions, text, looks[name].color, None if span is None else Interval(*span)))
     return sorted(marked, key=lambda knee: knee.sessions)
 
@@ -131,6 +127,4 @@ def _blank_everywhere(simulated: Mapping[str, Sequence[Row]], metric: str) -> li
     for rows in simulated.values():
         for row in rows:
             by_count.setdefault(number(row, "sessions"), []).append(row)
-    return [
-        rows[0] for rows in by_count.values() if all(math.isnan(last_known([row], metric)[1]) for row in rows)
-    ]
+    return [rows[0] for rows in by_count.values() if all(math.isnan(last_known([row], metric)[1]) for row in rows)]

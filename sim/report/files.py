@@ -57,9 +57,7 @@ def write_comparison(results: Sequence[Result], out: Path) -> list[Path]:
         curves,
         title="TTFT p99 and the KV knee",
         knees={name: knee for name, knee in knees.items() if knee is not None},
-        published={
-            result.deployment.scenario.name: published_rows(result.deployment.scenario) for result in results
-        },
+        published={result.deployment.scenario.name: published_rows(result.deployment.scenario) for result in results},
         provenance="; ".join(dict.fromkeys(next(assumptions(result.deployment)) for result in results)),
     )
     try:

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 
 from sim.report.axes import AXES_WIDTH_IN, width_share
 from sim.report.labels import LABEL_ROW
-from sim.results.points import Interval
 from sim.report.style import BEYOND, HALO, LABEL_PT, text_width_in
+from sim.results.points import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,7 @@ class EndLabel:
 
 def label_room_in(texts: Iterable[str]) -> float:
     """Return the inches that labels at line ends need."""
-    return (
-        max((text_width_in(text, LABEL_PT, "bold") for text in texts), default=0.0) + LABEL_OFFSET_IN + 0.12
-    )
+    return max((text_width_in(text, LABEL_PT, "bold") for text in texts), default=0.0) + LABEL_OFFSET_IN + 0.12
 
 
 def limit_label(axes: Axes, value: float, text: str, last_sessions: float) -> EndLabel:

@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from sim.results.points import NAN, Row, interval, is_duration, number
 from sim.report.style import FAINT, HALO, KEY_PT, SOFT
+from sim.results.points import NAN, Row, interval, is_duration, number
 
 Floats = NDArray[np.float64]
 
@@ -67,9 +67,7 @@ def _band(axes: Axes, rows: Sequence[Row], metric: str, look: Look) -> None:
     """Fill the interval; a lone one, with no neighbour to join, becomes a bar."""
     x, y = column(rows, "sessions"), column(rows, metric, positive=True)
     low, high = intervals(rows, metric)
-    floor = (
-        np.nanmin(y) / 2 if np.isfinite(y).any() else 1e-3
-    )  # an interval may reach zero, a log axis cannot
+    floor = np.nanmin(y) / 2 if np.isfinite(y).any() else 1e-3  # an interval may reach zero, a log axis cannot
     known = np.isfinite(low) & (high > 0) & np.isfinite(y)
     low, high = np.where(known, np.maximum(low, floor), NAN), np.where(known, np.maximum(high, floor), NAN)
     if not known.any():
@@ -164,6 +162,4 @@ def mark_unknown(axes: Axes, rows: Sequence[Row], metrics: Sequence[str]) -> Non
 def say_empty(axes: Axes) -> None:
     """Say in the middle of the axes that no value is known; ticks would mean nothing."""
     axes.set_yticks([])
-    axes.text(
-        0.5, 0.5, "no completed requests to draw", transform=axes.transAxes, ha="center", color=FAINT, size=12
-    )
+    axes.text(0.5, 0.5, "no completed requests to draw", transform=axes.transAxes, ha="center", color=FAINT, size=12)

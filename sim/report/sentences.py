@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from sim.run import Result
 from sim.results.replicates import FEW_REQUESTS
+from sim.run import Result
 from sim.scheduling.replay import POLICY_VERSION
 from sim.setup import Deployment
 from sim.units import gib, seconds

@@ -30,9 +30,7 @@ SHARES = ("prefix_hit_rate", "kv_usage_peak")
 COUNTS = ("preemptions", "reprefilled_tokens")
 
 
-def points_table(
-    points: Iterable[Row], published: Iterable[Row] = (), knee_sessions: float | None = None
-) -> Table:
+def points_table(points: Iterable[Row], published: Iterable[Row] = (), knee_sessions: float | None = None) -> Table:
     """Return a table of a sweep, a row a session count; durations with the half-width of their interval.
 
     The knee's row is bold and starred. A published figure stands dim below the simulated one.
@@ -138,9 +136,7 @@ def published_table(points: Iterable[Row], published: Iterable[Row]) -> Group:
         table.add_column(metric_title(metric), justify="right", no_wrap=True)
     for row in theirs:
         sessions = number(row, "sessions")
-        table.add_row(
-            f"{sessions:g}", *(_compared(row, metric, cells.get((sessions, metric))) for metric in metrics)
-        )
+        table.add_row(f"{sessions:g}", *(_compared(row, metric, cells.get((sessions, metric))) for metric in metrics))
     return Group(table, _verdict(median_error(ours, theirs), len(cells), published_cells(theirs)))
 
 

@@ -69,7 +69,7 @@ def variant_rows(result: Result, variants: Mapping[str, Result]) -> list[dict[st
     levels = [point["sessions"] for point in result.points]
     where = result.knee.sessions if result.knee.sessions is not None else levels[-1]
     base = next(point for point in result.points if point["sessions"] == where)
-    rows = []
+    rows: list[dict[str, object]] = []
     for name, one in {"as it is": result, **variants}.items():
         at = next((point for point in one.points if point["sessions"] == where), {})
         rate = at.get("requests_per_s", float("nan"))

@@ -52,7 +52,7 @@ def find_knee(tested: Mapping[int, Ratios], ratios_at: Callable[[int], Ratios] |
 
 
 def _of_seed(known: Mapping[int, Ratios], seed: int) -> int | None:
-    """The smallest known count that this seed alone puts past the knee."""
+    """Return the smallest known count that this seed alone puts past the knee."""
     return next((count for count in sorted(known) if past_knee(known[count][seed : seed + 1])), None)
 
 

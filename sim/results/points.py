@@ -55,9 +55,7 @@ def interval(row: Row, key: str) -> Interval:
 
 def by_sessions(rows: Iterable[Row]) -> list[Row]:
     """Return the rows whose session count is known and positive, in ascending order of it."""
-    return sorted(
-        (row for row in rows if number(row, "sessions") > 0), key=lambda row: number(row, "sessions")
-    )
+    return sorted((row for row in rows if number(row, "sessions") > 0), key=lambda row: number(row, "sessions"))
 
 
 def is_duration(metric: str) -> bool:

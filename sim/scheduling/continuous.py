@@ -164,9 +164,7 @@ class ContinuousScheduler:
                 continue
             missing = self._blocks_for(request.computed_tokens + count) - request.num_blocks
             while missing > self.pool.num_free:
-                victim = (
-                    self.running[-1] if config.policy != "priority" else max(self.running, key=_victim_rank)
-                )
+                victim = self.running[-1] if config.policy != "priority" else max(self.running, key=_victim_rank)
                 index -= self.running.index(victim) < index
                 budget += tokens.pop(victim, 0)
                 self._preempt(victim)
@@ -196,9 +194,7 @@ class ContinuousScheduler:
             kept_free = int(config.watermark * pool.num_gpu_blocks) if self.running else 0
             spare = pool.num_free - kept_free - pool.num_in_queue(hit)
             chunk_blocks = self._blocks_for(hit_tokens + count) - len(hit)
-            gate_blocks = (
-                self._blocks_for(known) - len(hit) if config.scheduler_reserve_full_isl else chunk_blocks
-            )
+            gate_blocks = self._blocks_for(known) - len(hit) if config.scheduler_reserve_full_isl else chunk_blocks
             if gate_blocks > spare:
                 return
             self.waiting.pop(0)

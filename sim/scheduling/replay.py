@@ -103,9 +103,7 @@ def _check(scenario: RecordedScenario, place: str) -> None:
     if scenario.policy not in ("fcfs", "priority"):
         raise RecordingError(f"{place}: policy {one_of(scenario.policy, ('fcfs', 'priority'))}")
     if scenario.arrival_time_mode not in ("unique", "step"):
-        raise RecordingError(
-            f"{place}: arrival_time_mode {one_of(scenario.arrival_time_mode, ('unique', 'step'))}"
-        )
+        raise RecordingError(f"{place}: arrival_time_mode {one_of(scenario.arrival_time_mode, ('unique', 'step'))}")
     seen: set[str] = set()
     ids = {request.id for request in scenario.requests}
     for request in scenario.requests:
@@ -136,9 +134,7 @@ class _Prompts:
         if name in self._known:
             return self._known[name]
         if name not in self._requests:
-            raise RecordingError(
-                f"{self._place}: prompt of {open_names[-1]!r}: {one_of(name, self._requests)}"
-            )
+            raise RecordingError(f"{self._place}: prompt of {open_names[-1]!r}: {one_of(name, self._requests)}")
         if name in open_names:
             raise RecordingError(f"{self._place}: the prompt of {name!r} contains itself")
         spans: list[Span] = []

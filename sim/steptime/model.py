@@ -36,9 +36,7 @@ class StepTimeModel:
 
     def seconds(self, batch: BatchShape) -> float:
         """Return how long the step takes."""
-        total = (
-            self.step_overhead_s + self.linear_s(batch.tokens) + batch.prefill_pairs * self.prefill_s_per_pair
-        )
+        total = self.step_overhead_s + self.linear_s(batch.tokens) + batch.prefill_pairs * self.prefill_s_per_pair
         if batch.decode_rows:
             total += self._decode_s(batch)
         if batch.sampled:
@@ -46,7 +44,7 @@ class StepTimeModel:
         return total
 
     def _decode_s(self, batch: BatchShape) -> float:
-        read = batch.decode_kv_tokens
+        read = float(batch.decode_kv_tokens)
         if batch.decode_rows > 1 and batch.decode_kv_tokens_shared:
             prefix = batch.decode_kv_tokens_shared / (batch.decode_rows - 1)
             if prefix <= self.shared_tokens_read_once:

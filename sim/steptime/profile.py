@@ -53,9 +53,7 @@ class Linear(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def __post_init__(self) -> None:
         if len(self.tokens) != len(self.seconds) or len(self.tokens) < 2:
-            raise ValueError(
-                f"{len(self.tokens)} tokens and {len(self.seconds)} seconds: need two or more of each"
-            )
+            raise ValueError(f"{len(self.tokens)} tokens and {len(self.seconds)} seconds: need two or more of each")
         if any(b <= a for a, b in zip(self.tokens, self.tokens[1:], strict=False)):
             raise ValueError("tokens must ascend")
         if any(b < a for a, b in zip(self.seconds, self.seconds[1:], strict=False)):

@@ -43,9 +43,7 @@ def roofline_profile(gpu: Gpu, model: Model, weight_dtype: str) -> Profile:
             made_by="sim.steptime.roofline",
             date="",
             sources=[f"data sheet of {gpu.name}", f"shape of {model.name}"],
-            notes=[
-                f"{FLOPS_SHARE:.0%} of peak FLOPs, {BANDWIDTH_SHARE:.0%} of peak bandwidth; nothing measured"
-            ],
+            notes=[f"{FLOPS_SHARE:.0%} of peak FLOPs, {BANDWIDTH_SHARE:.0%} of peak bandwidth; nothing measured"],
         ),
         step_overhead_s=Term(value=STEP_OVERHEAD_S, source="assumed", low=0.001, high=0.01),
         linear=Linear(
@@ -54,9 +52,7 @@ def roofline_profile(gpu: Gpu, model: Model, weight_dtype: str) -> Profile:
             source="roofline",
         ),
         head=Head(
-            per_step_s=_roofline(
-                light.head_read_s / BANDWIDTH_SHARE, light.head_read_s, light.head_read_s / 0.6
-            ),
+            per_step_s=_roofline(light.head_read_s / BANDWIDTH_SHARE, light.head_read_s, light.head_read_s / 0.6),
             per_sequence_s=Term(value=0.0, source="assumed"),
         ),
         attention=dict.fromkeys(KV_FAMILIES, attention),
