@@ -2,13 +2,12 @@
 # Another interpreter: make PYTHON=python3.12 setup
 
 PYTHON ?= python3
-SCENARIO ?= scenarios/l4-qwen3-4b-fp8.yaml
+SCENARIOS ?= scenarios/l4-qwen3-4b-fp8.yaml scenarios/l4-qwen3-4b-fp16.yaml scenarios/l4-qwen3-4b-tq4.yaml
 OUT ?= out
-PICTURE ?= docs/picture
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup cliff test check format coverage picture clean
+.PHONY: help setup cliff test check format coverage picture notebook clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +20,10 @@ setup: .venv/.stamp ## Create .venv with the tested releases; does nothing while
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-cliff: setup ## Run the L4 scenario: table, knee and chart in out/
-	$(BIN)/kvcliff run $(SCENARIO) --out $(OUT)
+cliff: setup ## Compare the L4 scenarios with fp8, 16-bit and 4-bit KV; tables here, charts in out/
+	$(BIN)/kvcliff run $(SCENARIOS) --check --out $(OUT)
+	@echo
+	@echo "pictures: $(OUT)/*/cliff.png, compared: $(OUT)/compared.png"
 
 test: setup ## Run the tests on two cores
 	$(BIN)/pytest -n 2
@@ -40,8 +41,12 @@ format: setup ## Rewrite files the way `make check` wants them
 coverage: setup ## Run the tests with branch coverage and its floor
 	$(BIN)/pytest -n 2 --cov --cov-report=term
 
-picture: setup ## Draw the README's picture again
-	$(BIN)/kvcliff run $(SCENARIO) --out $(PICTURE)
+picture: setup ## Draw the README's picture and write its tables again (some three minutes)
+	$(BIN)/python docs/readme_tables.py
+
+notebook: setup ## Execute the notebook into out/
+	@mkdir -p $(OUT)
+	$(BIN)/jupyter-execute notebooks/l4_cliff.ipynb --output $(abspath $(OUT))/l4_cliff.ipynb
 
 clean: ## Remove outputs and caches; .venv stays
 	rm -rf out dist build .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -6,25 +6,29 @@ Exit codes: 0 fine, 1 an asked-for check failed, 2 bad input (one line on stderr
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from sim.errors import KvcliffError
-from workloads.errors import WorkloadError
-
-if TYPE_CHECKING:
-    from sim.setup import Deployment
 
 
 class _Group(click.Group):
-    """Turns our errors into one line and exit code 2."""
+    """Turns our errors, and wrong flags, into one line and exit code 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (KvcliffError, WorkloadError) as error:
+        except _ours() as error:
             _refuse(str(error))
+        except click.UsageError as error:
+            _refuse(error.format_message())
+
+
+def _ours() -> tuple[type[Exception], ...]:
+    """Return our errors; that of `workloads` only if it was imported, for numpy comes with it."""
+    workloads = sys.modules.get("workloads.errors")
+    return (KvcliffError,) if workloads is None else (KvcliffError, workloads.WorkloadError)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -157,12 +161,3 @@ def memory(scenario: Path | None, overrides: tuple[str, ...], *, as_json: bool, 
     memory_command(
         scenario, overrides, {key: value for key, value in flags.items() if value is not None}, as_json=as_json
     )
-
-
-def load_deployment(path: Path, overrides: tuple[str, ...]) -> "Deployment":
-    """Read a scenario file, apply overrides, and look everything up."""
-    from sim.scenario import Scenario
-    from sim.setup import deploy
-    from sim.strict_yaml import apply_overrides, decode, load_yaml
-
-    return deploy(decode(apply_overrides(load_yaml(path), overrides), Scenario), str(path))

@@ -35,6 +35,10 @@ class UniformSpec(_Base, tag_field="kind", tag="uniform", frozen=True):
     low: Seconds
     high: Seconds
 
+    def __post_init__(self) -> None:
+        if self.high < self.low:
+            raise ValueError(f"high {self.high:g} must be at least low {self.low:g}")
+
 
 class ExponentialSpec(_Base, tag_field="kind", tag="exponential", frozen=True):
     """Memoryless."""
@@ -115,6 +119,10 @@ class BurstsSpec(_Base, tag_field="kind", tag="bursts", frozen=True):
     sessions_per_burst: Annotated[list[Sessions], Meta(min_length=1)]
     interval_s: Positive
     jitter_s: Seconds = 0.0
+
+    def __post_init__(self) -> None:
+        if self.jitter_s >= self.interval_s:
+            raise ValueError(f"jitter_s {self.jitter_s:g} must be below interval_s {self.interval_s:g}")
 
 
 LoadSpec = ClosedLoopSpec | PoissonSpec | ConstantRateSpec | BurstsSpec

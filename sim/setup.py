@@ -6,7 +6,7 @@ from sim.catalog import Gpu, Model, load_gpu, load_model
 from sim.engine.clients import Population, StopRule
 from sim.engine.frontend import FrontendTimes
 from sim.engine.simulation import EngineSetup, LoadSetup
-from sim.errors import ScenarioError
+from sim.errors import ProfileError, ScenarioError
 from sim.memory import MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
 from sim.results.metrics import Slo
 from sim.scenario import (
@@ -38,6 +38,7 @@ from workloads.distributions import Constant, Distribution, Exponential, Lognorm
 
 MAIN = "session"
 BACKGROUND = "background"
+SIXTEEN_BIT = {"bf16", "bfloat16", "fp16", "float16"}  # weights that a profile may be shared between
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ def deploy(scenario: Scenario, place: str) -> Deployment:
         profile = roofline_profile(gpu, model, scenario.weight_dtype)
     else:
         profile = load_profile(scenario.profile)
+        _check_weight_dtype(profile, model, scenario.weight_dtype)
     engine = scenario.engine
     setup = EngineSetup(
         scheduler=scheduler_config(engine),
@@ -111,6 +113,14 @@ def deploy(scenario: Scenario, place: str) -> Deployment:
         enable_prefix_caching=engine.enable_prefix_caching,
     )
     return Deployment(scenario, gpu, model, ledger, profile, setup)
+
+
+def _check_weight_dtype(profile: Profile, model: Model, asked: str) -> None:
+    own, wanted = (model.weight_dtype if name == "auto" else name for name in (profile.weight_dtype, asked))
+    if own != wanted and not {own, wanted} <= SIXTEEN_BIT:
+        raise ProfileError(
+            f"profile {profile.name!r} is of weight_dtype {profile.weight_dtype}, the scenario asks for {asked}"
+        )
 
 
 def memory_settings(scenario: Scenario) -> MemorySettings:

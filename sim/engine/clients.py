@@ -6,6 +6,7 @@ runs with more sessions, or another engine, meet the same sessions (common rando
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
@@ -35,7 +36,7 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """When a run ends: at the first limit that is reached. Counts are of completed turns."""
+    """When a run ends: at the first limit that is reached. Counts are of completed turns, or of refused ones."""
 
     requests: int | None = None
     duration_s: float | None = None
@@ -53,7 +54,7 @@ class Audience:
     stop_rule: StopRule
     records: list[TurnRecord] = field(default_factory=list)
     stop: simpy.Event = field(init=False)
-    _completed: int = 0
+    _answered: Counter[Outcome] = field(default_factory=Counter)
     _active: int = 0
 
     def __post_init__(self) -> None:
@@ -121,6 +122,7 @@ class Audience:
             if done is None:
                 # A refusal answers at once; the pause keeps a client without think time from spinning.
                 yield self.env.timeout(REFUSAL_PAUSE_S)
+                self._count(record)
                 break
             yield done
             self._count(record)
@@ -128,9 +130,10 @@ class Audience:
                 yield self.env.timeout(turn.think_s)
 
     def _count(self, record: TurnRecord) -> None:
-        assert record.outcome is Outcome.COMPLETED
-        self._completed += 1
-        if self.stop_rule.requests is not None and self._completed >= self.stop_rule.requests:
+        """Count answers of either kind apart: a run in which every turn is refused ends too."""
+        assert record.outcome is not Outcome.UNFINISHED
+        self._answered[record.outcome] += 1
+        if self.stop_rule.requests is not None and self._answered[record.outcome] >= self.stop_rule.requests:
             self._end()
 
 

@@ -23,9 +23,10 @@ from workloads.session import Prompt
 from workloads.span import Span
 
 
-class _InFlight(NamedTuple):
+class _Step(NamedTuple):
     batch: Batch
-    ends_s: float
+    seconds: float
+    kv_usage: float
 
 
 class Engine:
@@ -84,27 +85,28 @@ class Engine:
                 yield self._wait_for_work()
             batch = self._schedule()
             if batch.scheduled:
-                yield self.env.timeout(self._start(batch).ends_s - self.env.now)
-                self._process(batch)
+                step = self._price(batch)
+                yield self.env.timeout(step.seconds)
+                self._process(step)
 
     def _asynchronous(self) -> Generator[simpy.Event, None, None]:
-        running: _InFlight | None = None
+        running: _Step | None = None
+        ends_s = 0.0
         while True:
             if running is None and not self.scheduler.has_requests:
                 yield self._wait_for_work()
             batch = self._schedule()
-            shape_s = self._price(batch) if batch.scheduled else 0.0
+            step = self._price(batch) if batch.scheduled else None
             if running is not None:
-                yield self.env.timeout(running.ends_s - self.env.now)
-                self._process(running.batch)
-            running = _InFlight(batch, self.env.now + shape_s) if batch.scheduled else None
+                yield self.env.timeout(ends_s - self.env.now)
+                self._process(running)
+            running = step
+            if running is not None:
+                ends_s = self.env.now + running.seconds
 
     def _wait_for_work(self) -> simpy.Event:
         self._work = self.env.event()
         return self._work
-
-    def _start(self, batch: Batch) -> _InFlight:
-        return _InFlight(batch, self.env.now + self._price(batch))
 
     def _schedule(self) -> Batch:
         batch = self.scheduler.schedule()
@@ -118,7 +120,7 @@ class Engine:
         record = self._records[request.number]
         size = self.scheduler.config.block_size
         if resumed:
-            record.reprefilled_tokens += max(0, request.known_tokens - 1 - hit_tokens)
+            record.reprefilled_tokens += max(0, request.preempted_tokens - hit_tokens)
             return
         record.scheduled_s = self.env.now
         record.hit_tokens = hit_tokens
@@ -128,25 +130,25 @@ class Engine:
             other = self._records[taker]
             record.evicted_by = f"{other.session}/{other.turn}"
 
-    def _price(self, batch: Batch) -> float:
+    def _price(self, batch: Batch) -> _Step:
         count_shared = self._steps.shared_tokens_read_once > 0
         shape = batch_shape(batch, self.scheduler, count_shared=count_shared)
         seconds = self._steps.seconds(shape)
         log = self.log
         log.steps += 1
-        log.busy_s += seconds
         log.computed_tokens += shape.tokens
         usage = self.scheduler.pool.usage
         log.kv_usage_peak = max(log.kv_usage_peak, usage)
-        log.kv_usage_seconds += usage * seconds
         log.evicted_blocks += batch.evicted_blocks
         log.running_peak = max(log.running_peak, len(self.scheduler.running))
-        return seconds
+        return _Step(batch, seconds, usage)
 
-    def _process(self, batch: Batch) -> None:
+    def _process(self, step: _Step) -> None:
         now = self.env.now
-        finished = self.scheduler.process(batch)
-        for request, _, _, samples in batch.scheduled:
+        self.log.busy_s += step.seconds
+        self.log.kv_usage_seconds += step.kv_usage * step.seconds
+        finished = self.scheduler.process(step.batch)
+        for request, _, _, samples in step.batch.scheduled:
             if samples:
                 self._records[request.number].token_times_s.append(now)
         for request in finished:

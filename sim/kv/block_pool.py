@@ -75,7 +75,7 @@ class BlockPool:
         The caller has checked `num_free`. `taker` is remembered as who evicted what was lost.
         """
         taken: list[int] = []
-        if self._front:
+        if self._front and count:
             taken = self._front[-count:][::-1]
             del self._front[-count:]
         fresh = min(count - len(taken), self.num_gpu_blocks - self._next_unused)

@@ -1,7 +1,8 @@
 """Writes a result's files: the chart as PNG and SVG, points and turns as CSV, everything as JSON."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from os.path import commonprefix
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -27,13 +28,13 @@ def write_files(result: Result, variants: Mapping[str, Result], out: Path) -> li
         folder.mkdir(parents=True, exist_ok=True)
         written = save_figure(_cliff(result), folder / "cliff")
         if variants:
-            curves = {"as it is": result.points} | {name: one.points for name, one in variants.items()}
-            knees = {name: one.knee.sessions for name, one in {"as it is": result, **variants}.items()}
+            named = {"as it is": result, **variants}
             figure = compare_chart(
-                curves,
+                {name: one.points for name, one in named.items()},
                 title=f"{scenario.name}: TTFT p99 of its variants",
-                knees={name: knee for name, knee in knees.items() if knee is not None},
-                provenance=_provenance(result),
+                knees={name: one.knee.sessions for name, one in named.items()},
+                unit=_unit(named.values()),
+                provenance=f"As it is: {'; '.join(assumptions(result.deployment))}.",
             )
             written += save_figure(figure, folder / "variants")
         written.append(write_csv(folder / "points.csv", result.points))
@@ -51,19 +52,31 @@ def write_comparison(results: Sequence[Result], out: Path) -> list[Path]:
 
     Raises ScenarioError if they cannot be written.
     """
-    curves = {result.deployment.scenario.name: result.points for result in results}
-    knees = {result.deployment.scenario.name: result.knee.sessions for result in results}
+    named = dict(zip(_short_names([result.deployment.scenario.name for result in results]), results, strict=True))
     figure = compare_chart(
-        curves,
+        {name: result.points for name, result in named.items()},
         title="TTFT p99 and the KV knee",
-        knees={name: knee for name, knee in knees.items() if knee is not None},
-        published={result.deployment.scenario.name: published_rows(result.deployment.scenario) for result in results},
+        knees={name: result.knee.sessions for name, result in named.items()},
+        published={name: published_rows(result.deployment.scenario) for name, result in named.items()},
+        unit=_unit(results),
         provenance="; ".join(dict.fromkeys(next(assumptions(result.deployment)) for result in results)),
     )
     try:
         return save_figure(figure, out / "compared")
     except OSError as error:
         raise ScenarioError(f"{out}: cannot be written: {error.strerror}") from None
+
+
+def _short_names(names: Sequence[str]) -> list[str]:
+    """Return the names without the words, joined by "-", that all begin with; a word of each is kept."""
+    words = [name.split("-") for name in names]
+    shared = min(len(commonprefix(words)), *(len(each) - 1 for each in words))
+    return ["-".join(each[shared:]) for each in words]
+
+
+def _unit(results: Iterable[Result]) -> str:
+    """Return what session counts count in these results."""
+    return " / ".join(dict.fromkeys(result.load_unit for result in results))
 
 
 def _cliff(result: Result) -> Figure:
@@ -77,6 +90,7 @@ def _cliff(result: Result) -> Figure:
         knee_sessions=knee.sessions,
         knee_interval=interval if interval and interval[0] != interval[1] else None,
         slo_ttft_p99_s=result.deployment.slo.ttft_p99_s,
+        unit=result.load_unit,
         provenance=_provenance(result),
     )
 

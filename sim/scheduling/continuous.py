@@ -90,10 +90,15 @@ class ContinuousScheduler:
         return bool(self.waiting or self.running)
 
     def can_ever_fit(self, request: Request) -> bool:
-        """Whether the request, its output included, fits an otherwise empty pool and max_model_len."""
+        """Whether the request, its output included, fits an otherwise empty pool and max_model_len.
+
+        With chunked prefill off it must fit one step's budget too: once preempted, it comes back whole.
+        """
         last_with_kv = request.prompt_tokens + request.output_tokens - 1
         blocks = self._blocks_for(last_with_kv)
-        return request.prompt_tokens < self.config.max_model_len and blocks <= self.pool.usable_blocks
+        in_one_step = self.config.enable_chunked_prefill or last_with_kv <= self.config.max_num_batched_tokens
+        fits = blocks <= self.pool.usable_blocks and in_one_step
+        return fits and request.prompt_tokens < self.config.max_model_len
 
     def add(self, request: Request) -> None:
         """Put a new request in line."""
@@ -139,12 +144,12 @@ class ContinuousScheduler:
         return -(-tokens // self.config.block_size)
 
     def _prefill_cap(self) -> int:
-        """Most tokens one request may get in this step (rule 17)."""
+        """Most tokens one request may get in this step (rule 17); the budget is not this cap's business."""
         config = self.config
         threshold = config.long_prefill_token_threshold
         present = len(self.running) + len(self.waiting)
         if threshold <= 0 or present <= 1:
-            return config.max_num_batched_tokens
+            return config.max_model_len
         if config.long_prefill_token_threshold_adaptive:
             return max(threshold, config.max_num_batched_tokens // present)
         return threshold
@@ -230,6 +235,7 @@ class ContinuousScheduler:
     def _preempt(self, request: Request) -> None:
         self.running.remove(request)
         self._drop_blocks(request)
+        request.preempted_tokens = request.computed_tokens
         request.computed_tokens = 0
         request.num_preemptions += 1
         request.status = Status.PREEMPTED

@@ -42,6 +42,7 @@ class Request:
     num_blocks: int = 0
     num_registered: int = 0  # leading blocks whose content is in the prefix cache
     num_preemptions: int = 0
+    preempted_tokens: int = 0  # computed, or in flight, when it was last preempted
     table: Blocks = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from sim.catalog import Gpu, Model, kv_dtype, load_gpu, load_model
-from sim.errors import ProfileError, did_you_mean
+from sim.errors import CatalogError, MemoryLedgerError, ProfileError, did_you_mean
 from sim.steptime.light_speed import bounds
 from sim.strict_yaml import decode, load_yaml
 
@@ -131,7 +131,10 @@ def load_profile(name_or_path: str) -> Profile:
     profile = decode(load_yaml(path, ProfileError), Profile, ProfileError)
     if not profile.attention:
         raise ProfileError(f"{path}: attention is empty; expected one entry a KV cache dtype")
-    check_light_speed(profile, load_gpu(profile.gpu), load_model(profile.model), str(path))
+    try:
+        check_light_speed(profile, load_gpu(profile.gpu), load_model(profile.model), str(path))
+    except (CatalogError, MemoryLedgerError) as error:  # a GPU, model or dtype that is not known
+        raise ProfileError(f"{path}: {error}") from None
     return profile
 
 
@@ -152,6 +155,9 @@ def check_light_speed(profile: Profile, gpu: Gpu, model: Model, place: str) -> N
     )
     if slope < light.linear_s_per_token:
         raise _too_fast(place, "the last slope of linear, per token,", slope, light.linear_s_per_token, gpu)
+    head = profile.head.per_step_s.value
+    if head < light.head_read_s:
+        raise _too_fast(place, "head.per_step_s", head, light.head_read_s, gpu)
     for dtype, attention in profile.attention.items():
         pair, rate = attention.prefill_s_per_pair.value, attention.decode_bytes_per_s.value
         least = light.prefill_s_per_pair(dtype)

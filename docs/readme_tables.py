@@ -1,0 +1,239 @@
+"""The README's tables and picture, from fresh runs: `make picture`.
+
+A table stands in README.md between `<!-- table: NAME -->` and `<!-- end -->`. tests/test_readme.py makes the
+tables again and compares them letter by letter.
+"""  # noqa: INP001 (a script, not a package)
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+from PIL import Image
+
+from sim.checks import published_rows
+from sim.load import load_deployment
+from sim.report.files import write_files
+from sim.report.terminal import comparison_rows
+from sim.results.points import Row, humane
+from sim.results.published_errors import CellError, cell_errors, median_error
+from sim.run import Result, run_scenario
+from sim.units import seconds
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENARIOS = ROOT / "scenarios"
+README, PICTURE = ROOT / "README.md", ROOT / "docs" / "picture" / "l4-qwen3-4b-fp8.png"
+
+BASE = "l4-qwen3-4b-fp8"
+KV_DTYPES = (BASE, "l4-qwen3-4b-fp16", "l4-qwen3-4b-tq4")
+BOUNDS = {"best": "l4-bound-best", "realistic": BASE, "worst": "l4-bound-worst"}
+BOUND_SESSIONS = (1, 6, 12, 14, 48)
+BELOW, KNEE, BEYOND = 12, 14, 48
+METRICS = ("ttft_p50_s", "ttft_p95_s", "ttft_p99_s", "requests_per_s")
+
+
+def run(
+    name: str,
+    overrides: Sequence[str] = (),
+    levels: Sequence[int] | None = None,
+    seeds: int | None = None,
+    *,
+    explain: bool = False,
+) -> Result:
+    """Simulate a shipped scenario."""
+    deployment = load_deployment(SCENARIOS / f"{name}.yaml", overrides)
+    return run_scenario(deployment, levels=levels, seeds=seeds, explain=explain)
+
+
+def fp8_table(result: Result) -> str:
+    """Return predicted and published figures with their relative errors, a row a session count."""
+    cells = {(cell.sessions, cell.metric): cell for cell in cell_errors(result.points, published(result))}
+    rows = [
+        [f"{point['sessions']:g}", *(_against(cells[point["sessions"], metric]) for metric in METRICS)]
+        for point in result.points
+    ]
+    head = ["sessions", "TTFT p50", "TTFT p95", "TTFT p99", "requests/s"]
+    below, knee = at(result, BELOW), at(result, KNEE)
+    jump = knee["ttft_p99_s"] / below["ttft_p99_s"]
+    drop = 1 - knee["requests_per_s"] / below["requests_per_s"]
+    error = median_error(result.points, published(result))
+    assert error is not None
+    return (
+        f"{markdown(head, rows)}\n\n"
+        f"Median |error| over the {len(cells)} cells: {_share(error)}.\n"
+        f"From {BELOW} to {KNEE} sessions p99 TTFT grows {jump:.0f}-fold (published: 15-fold) "
+        f"and throughput falls by {drop * 100:.0f} % (published: 23 %)."
+    )
+
+
+def dtype_table(results: Sequence[Result]) -> str:
+    """Return capacity, division by hand, knee and SLO capacity of the KV dtypes, with what was published."""
+    rows = []
+    for result, row in zip(results, comparison_rows(results), strict=True):
+        knee = result.knee
+        refined = f"{knee.sessions} (bisected: {knee.refined_sessions})"
+        theirs = row["published_slo_sessions"]
+        known = "predicted" if theirs is None else "measured"
+        rows.append(
+            [
+                result.deployment.scenario.engine.kv_cache_dtype,
+                f"{row['kv_cache_tokens']:,}",
+                f"{row['by_hand']:.1f}",
+                refined,
+                f"{row['published_knee_sessions']} ({known})",
+                str(result.slo_sessions),
+                "-" if theirs is None else str(theirs),
+            ]
+        )
+    head = ["KV dtype", "KV tokens", "by hand", "KV knee", "published knee", "SLO capacity", "published"]
+    return markdown(head, rows)
+
+
+def bounds_table(results: Mapping[str, Result]) -> str:
+    """Return TTFT p50 of the best, realistic and worst case, with the published figures there are."""
+    rows = []
+    for sessions in BOUND_SESSIONS:
+        worst = at(results["worst"], sessions)
+        cells = [_with_published(result, sessions, "ttft_p50_s") for result in results.values()]
+        rate = _with_published(results["worst"], sessions, "requests_per_s")
+        rows.append([f"{worst['sessions']:g}", *cells, rate])
+    first, last = at(results["worst"], BOUND_SESSIONS[0]), at(results["worst"], BOUND_SESSIONS[-1])
+    slope_s = (last["ttft_p50_s"] - first["ttft_p50_s"]) / (last["sessions"] - first["sessions"])
+    best_p99_s = at(results["best"], BEYOND)["ttft_p99_s"]
+    return (
+        f"{markdown(['sessions', *(f'{name}: p50' for name in results), 'worst: requests/s'], rows)}\n\n"
+        f"In the worst case each session adds {seconds(slope_s)} (published: 2.1 s).\n"
+        f"In the best case p99 is {seconds(best_p99_s)} at {BEYOND} sessions (published: within 2 s)."
+    )
+
+
+def sensitivity_table(results: Mapping[str, Result]) -> str:
+    """Return what each open choice does, a row a variant."""
+    head = ["setting", *CHEAP_COLUMNS, f"p50 at {BEYOND}", "KV knee", "SLO capacity", "median error"]
+    rows = []
+    for name, result in results.items():
+        error = median_error(result.points, published(result))
+        assert error is not None
+        full = [
+            seconds(at(result, BEYOND)["ttft_p50_s"]),
+            str(result.knee.sessions),
+            str(result.slo_sessions),
+            _share(error),
+        ]
+        rows.append([name, *cheap_columns(result), *full])
+    return markdown(head, rows)
+
+
+CHEAP_COLUMNS = (f"p50 at {BELOW}", f"p99 at {KNEE}", f"requests/s at {KNEE}")
+
+
+def cheap_columns(result: Result) -> list[str]:
+    """Return the columns of the sensitivity table that need only two session counts."""
+    below, knee = at(result, BELOW), at(result, KNEE)
+    return [seconds(below["ttft_p50_s"]), seconds(knee["ttft_p99_s"]), f"{knee['requests_per_s']:.2f}"]
+
+
+def variants(levels: Sequence[int] | None = None) -> dict[str, Result]:
+    """Run the base scenario and its variants."""
+    specs = load_deployment(SCENARIOS / f"{BASE}.yaml").scenario.variants
+    results = {"as it is": run(BASE, levels=levels)}
+    for spec in specs:
+        overrides = [f"{key}={msgspec.json.encode(value).decode()}" for key, value in spec.set.items()]
+        results[spec.name] = run(BASE, overrides, levels)
+    return results
+
+
+def bounds() -> dict[str, Result]:
+    """Run the three cases; best and worst draw next to nothing at random, so they take one seed."""
+    return {
+        name: run(scenario, levels=BOUND_SESSIONS, seeds=None if scenario == BASE else 1)
+        for name, scenario in BOUNDS.items()
+    }
+
+
+def at(result: Result, sessions: float) -> dict[str, float]:
+    """Return the point at a session count."""
+    return next(point for point in result.points if point["sessions"] == sessions)
+
+
+def published(result: Result) -> list[dict[str, float]]:
+    """Return what was published about a scenario."""
+    return published_rows(result.deployment.scenario)
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table, padded so that it reads well as text."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))} |"
+
+    rule = f"|{'|'.join('-' * (width + 2) for width in widths)}|"
+    return "\n".join([line(head), rule, *map(line, rows)])
+
+
+def tables_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each marked table's name and text."""
+    for match in MARKED.finditer(text):
+        yield match["name"], match["table"]
+
+
+def with_tables(text: str, tables: Mapping[str, str]) -> str:
+    """Return the text with the marked tables replaced; each must have its marker."""
+    assert {name for name, _ in tables_in(text)} == set(tables)
+    return MARKED.sub(lambda match: f"{match['head']}{tables[match['name']]}{match['foot']}", text)
+
+
+MARKED = re.compile(
+    r"(?P<head><!-- table: (?P<name>[a-z0-9-]+) -->\n\n)(?P<table>.*?)(?P<foot>\n\n<!-- end -->)", re.DOTALL
+)
+
+
+def draw_picture(result: Result) -> None:
+    """Save the tool's own chart with 128 colours: a fifth of the size, to the eye the same."""
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        chart = next(path for path in write_files(result, {}, Path(folder)) if path.name == "cliff.png")
+        with Image.open(chart) as image:
+            image.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(PICTURE, optimize=True)
+
+
+def main() -> None:
+    """Run everything, draw the picture, rewrite the tables."""
+    by_dtype = [run(name, explain=True) for name in KV_DTYPES]
+    draw_picture(by_dtype[0])
+    tables = {
+        "fp8": fp8_table(by_dtype[0]),
+        "kv-dtypes": dtype_table(by_dtype),
+        "bounds": bounds_table(bounds()),
+        "sensitivity": sensitivity_table(variants()),
+    }
+    README.write_text(with_tables(README.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    for name, table in tables.items():
+        sys.stdout.write(f"{name}\n\n{table}\n\n")
+
+
+def _against(cell: CellError) -> str:
+    ours, theirs = humane(cell.predicted, cell.metric), humane(cell.published, cell.metric)
+    return f"{ours} / {theirs} ({_percent(cell.error)})"
+
+
+def _percent(error: float) -> str:
+    rounded = f"{error * 100:+.0f} %"
+    return "0 %" if rounded in {"+0 %", "-0 %"} else rounded
+
+
+def _share(value: float) -> str:
+    return f"{value * 100:.1f} %"
+
+
+def _with_published(result: Result, sessions: float, metric: str) -> str:
+    shown = humane(at(result, sessions)[metric], metric)
+    theirs: Row = next((row for row in published(result) if row["sessions"] == sessions), {})
+    return f"{shown} / {humane(theirs[metric], metric)}" if metric in theirs else shown
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Every recorded decision of the real vLLM scheduler is made again, in the same order, with the same blocks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.scheduling.replay import decode_scenario, replay
+
+RECORDINGS = Path(__file__).parents[4] / "shared" / "data" / "vllm_scheduler_golden"
+OWN = Path(__file__).parent / "data"
+SUFFIX = ".scenario.json"
+
+
+def scenarios(folder: Path) -> list[Path]:
+    """All scenarios of a folder, by name."""
+    return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def parametrised(folder: Path) -> list[Any]:
+    """Parametrise over a folder, with one skipped case where it is absent."""
+    found = [pytest.param(path, id=path.name.removesuffix(SUFFIX)) for path in scenarios(folder)]
+    absent = pytest.mark.skip(reason=f"no recordings at {folder}")
+    return found or [pytest.param(None, id="absent", marks=absent)]
+
+
+def assert_same_decisions(path: Path) -> None:
+    """Compare line by line as parsed JSON, the order of keys included."""
+    ours = [json.dumps(record) for record in replay(decode_scenario(path.read_bytes(), str(path)), str(path))]
+    golden = path.with_name(path.name.replace(SUFFIX, ".golden.jsonl"))
+    recorded = [json.dumps(json.loads(line)) for line in golden.read_text().splitlines()]
+    for line, (mine, theirs) in enumerate(zip(ours, recorded, strict=False), start=1):
+        assert mine == theirs, f"{golden}:{line}"
+    assert len(ours) == len(recorded)
+
+
+@pytest.mark.parametrize("path", parametrised(RECORDINGS))
+def test_recorded_vllm_decisions_are_reproduced(path: Path) -> None:
+    """Each of vLLM 0.32.0's recordings, header to summary."""
+    assert_same_decisions(path)
+
+
+@pytest.mark.parametrize("path", parametrised(OWN))
+def test_decisions_worked_out_by_hand_are_reproduced(path: Path) -> None:
+    """Our own recordings: small enough to check with pencil and paper, and always there."""
+    assert_same_decisions(path)
+
+
+@pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"no recordings at {RECORDINGS}")
+def test_all_27_recordings_are_replayed() -> None:
+    """A missing file would pass unnoticed otherwise."""
+    assert len(scenarios(RECORDINGS)) == 27
