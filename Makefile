@@ -42,7 +42,7 @@ coverage: setup ## Run the tests with branch coverage and its floor
 	$(BIN)/pytest -n 2 --cov --cov-report=term
 
 picture: setup ## Draw the README's picture and write its tables again (some three minutes)
-	$(BIN)/python docs/readme_tables.py
+	$(BIN)/python notebooks/readme_tables.py
 
 notebook: setup ## Execute the notebook into out/
 	@mkdir -p $(OUT)

@@ -28,6 +28,7 @@ def session_axis(axes: Axes, counts: Collection[float], unit: str, *, knees: Col
     for count in dict.fromkeys([inside[0], inside[-1], *sorted(knees), *ordered]):
         if all(abs(math.sqrt(count) - math.sqrt(other)) >= gap for other in shown):
             shown.append(count)
+    shown.sort()
     axes.set_xticks(shown, [f"{count:g}" for count in shown])
     axes.set_xticks(inside, minor=True)
     axes.set_xlabel(f"{'concurrent sessions' if unit == 'sessions' else unit} (square-root scale)")
@@ -52,7 +53,7 @@ def value_axis(
         spare = max(math.sqrt(10 * min(known) / max(known)), 1)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
-        axes.minorticks_off()
+        axes.yaxis.minorticks_off()
         low, high = min(known) / spare, max(known) * spare
         axes.set_ylim(low / (high / low) ** 0.04, high * (high / low) ** 0.14)
     else:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from sim.report.axes import session_axis, value_axis
 from sim.report.marks import Look, band, column, curve, drawn_values, has_bands, key_marks, published_curve
 from sim.report.style import SOFT, headings, sheet
-from sim.results.points import Row, by_sessions, humane
+from sim.results.points import Row, by_sessions, humane, number
 
 Curves = Mapping[str, Iterable[Row]]
 
@@ -38,7 +38,9 @@ def compare_chart(
     looked up by the curve's name; `limit` is drawn as a dotted line.
     """
     simulated = {name: by_sessions(rows) for name, rows in curves.items()}
-    measured = {name: by_sessions(rows) for name, rows in (published or {}).items()}
+    measured = {
+        name: [row for row in by_sessions(rows) if number(row, metric) > 0] for name, rows in (published or {}).items()
+    }
     everything = [row for group in (simulated, measured) for rows in group.values() for row in rows]
     names = list(dict.fromkeys([*simulated, *measured]))
     found = {name: knee for name in names if (knee := (knees or {}).get(name)) is not None}

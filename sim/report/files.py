@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from os.path import commonprefix
+from itertools import takewhile
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -70,7 +70,8 @@ def write_comparison(results: Sequence[Result], out: Path) -> list[Path]:
 def _short_names(names: Sequence[str]) -> list[str]:
     """Return the names without the words, joined by "-", that all begin with; a word of each is kept."""
     words = [name.split("-") for name in names]
-    shared = min(len(commonprefix(words)), *(len(each) - 1 for each in words))
+    same = takewhile(lambda column: len(set(column)) == 1, zip(*(each[:-1] for each in words), strict=False))
+    shared = len(list(same))
     return ["-".join(each[shared:]) for each in words]
 
 

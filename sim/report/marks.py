@@ -61,16 +61,19 @@ def has_bands(rows: Sequence[Row], metrics: Iterable[str]) -> bool:
 
 
 def band(axes: Axes, rows: Sequence[Row], metric: str, look: Look) -> None:
-    """Fill the 95 % interval over seeds; gaps where it or the value is not known."""
+    """Fill the 95 % interval over seeds on a set axis; gaps where it or the value is not known."""
     x, y = column(rows, "sessions"), column(rows, metric)
     low, high = np.array([interval(row, metric) for row in rows], dtype=np.float64).reshape(-1, 2).T
     known = np.isfinite(y + low + high).tolist()
+    low = np.maximum(low, axes.get_ylim()[0])  # a log axis has no place for zero
     axes.fill_between(x, low, high, where=known, color=look.color, alpha=0.14, linewidth=0, zorder=3)
 
 
 def published_curve(axes: Axes, rows: Sequence[Row], metric: str, look: Look, size: float = 6.5) -> None:
     """Draw a published curve dashed with hollow markers, over the rows that have the metric."""
     have = [row for row in rows if number(row, metric) > 0]
+    if not have:
+        return
     settings = PUBLISHED if len(have) > 2 else PUBLISHED | {"linestyle": "none"}  # two points show no course
     axes.plot(
         column(have, "sessions"),

@@ -19,10 +19,7 @@ PUBLISHED = """sessions,ttft_p50_s,ttft_p95_s,ttft_p99_s,requests_per_s
 def published() -> list[dict[str, Any]]:
     """Return the published fp8 sweep."""
     rows = csv.DictReader(PUBLISHED.splitlines())
-    return [
-        {**{key: float(value) for key, value in row.items()}, "sessions": int(row["sessions"])}
-        for row in rows
-    ]
+    return [{**{key: float(value) for key, value in row.items()}, "sessions": int(row["sessions"])} for row in rows]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -23,6 +24,11 @@ def line(axes: Axes, label: str) -> Line2D:
     return found
 
 
+def corners(area: Collection) -> set[tuple[float, float]]:
+    """Return the corners of a filled area."""
+    return {(x, y) for path in area.get_paths() for x, y in np.asarray(path.vertices).tolist()}
+
+
 def values(line: Line2D, axis: str = "y") -> list[float]:
     """Return a line's data as floats."""
     return np.asarray(line.get_ydata() if axis == "y" else line.get_xdata(), dtype=float).tolist()
@@ -33,9 +39,14 @@ def words(figure: Figure) -> str:
     return "\n".join(text.get_text() for text in figure.findobj(Text))
 
 
-def ticks(axes: Axes) -> list[str]:
+def ticks(figure: Figure) -> list[str]:
     """Return the labels along the x axis."""
-    return [text.get_text() for text in axes.get_xticklabels()]
+    return [text.get_text() for text in figure.axes[-1].get_xticklabels()]
+
+
+def legend(figure: Figure) -> list[str]:
+    """Return what the legend says, line by line."""
+    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
 
 
 def test_each_percentile_is_drawn_on_a_log_axis(points: Rows) -> None:
@@ -64,13 +75,13 @@ def test_throughput_has_the_right_axis(points: Rows) -> None:
 
 def test_every_session_count_is_a_tick(points: Rows) -> None:
     """1, 6, 10, 12, 14, 20 and 48 are all readable."""
-    assert ticks(cliff_chart(points, title="t").axes[0]) == ["1", "6", "10", "12", "14", "20", "48"]
+    assert ticks(cliff_chart(points, title="t")) == ["1", "6", "10", "12", "14", "20", "48"]
 
 
 def test_a_dense_sweep_keeps_its_ends_and_its_knee_as_ticks() -> None:
     """Of 48 counts some are left out, never those."""
     dense = [{"sessions": n, "ttft_p99_s": 0.1 * n} for n in range(1, 49)]
-    shown = ticks(cliff_chart(dense, title="t", knee_sessions=13).axes[0])
+    shown = ticks(cliff_chart(dense, title="t", knee_sessions=13))
     assert {"1", "13", "48"} <= set(shown)
     assert len(shown) < 20
 
@@ -135,6 +146,7 @@ def test_titles_and_provenance_are_printed_as_they_are(points: Rows) -> None:
     with chart_style():
         figure.draw_without_rendering()
     assert {"A $1 title", "sub"} <= set(words(figure).split("\n"))
+    assert not any(text.get_parse_math() for text in figure.findobj(Text))
     assert " ".join(prose.split()) in " ".join(words(figure).split())
     for text in figure.texts:
         assert text.get_window_extent().x1 <= figure.bbox.x1
@@ -152,11 +164,12 @@ def test_what_is_not_known_leaves_a_gap(points: Rows, unknown: object) -> None:
     assert axes.get_ylim() == limits
 
 
-def test_a_count_at_which_nothing_completed_says_so(points: Rows) -> None:
-    """The gap is named."""
+def test_a_count_at_which_nothing_completed_keeps_its_tick(points: Rows) -> None:
+    """And the curve's label claims no value there."""
     figure = cliff_chart([*points, {"sessions": 64, "ttft_p99_s": math.nan}], title="t")
-    assert "nothing completed" in words(figure)
-    assert ticks(figure.axes[0])[-1] == "64"
+    assert ticks(figure)[-1] == "64"
+    assert "p99" in words(figure).split("\n")
+    assert "p99  47.5 s" in words(cliff_chart(points, title="t")).split("\n")
 
 
 @pytest.mark.parametrize("rows", [[], [{"sessions": 4}], [{"ttft_p99_s": 1.0}]])
@@ -169,18 +182,30 @@ def test_nothing_to_draw_is_said(rows: Rows) -> None:
 
 
 def test_one_point_draws() -> None:
-    """A run of a single session count is a chart too, its interval a bar."""
+    """A run of a single session count is a chart too; its interval makes no band."""
     point = {"sessions": 8, "ttft_p99_s": 1.0, "ttft_p99_s_low": 0.5, "ttft_p99_s_high": 2.0}
     figure = cliff_chart([point], title="t", knee_sessions=8)
     figure.draw_without_rendering()
-    assert ticks(figure.axes[0]) == ["8"]
+    assert ticks(figure) == ["8"]
+    assert values(line(figure.axes[0], "ttft_p99_s")) == [1.0]
+    assert "95 %" not in words(figure)
 
 
 def test_an_interval_that_reaches_zero_keeps_the_axis(points: Rows) -> None:
     """A log axis has no zero: the band is cut, the scale stays."""
     limits = cliff_chart(points, title="t").axes[0].get_ylim()
     points[4]["ttft_p99_s_low"] = -3.0
-    assert cliff_chart(points, title="t").axes[0].get_ylim() == limits
+    axes = cliff_chart(points, title="t").axes[0]
+    assert axes.get_ylim() == limits
+    assert min(corner[1] for corner in corners(axes.collections[2])) == limits[0]
+
+
+def test_a_band_leaves_the_gaps_of_its_curve(points: Rows) -> None:
+    """It bridges nothing."""
+    points[3]["ttft_p99_s"] = None
+    axes = cliff_chart(points, title="t").axes[0]
+    assert {corner[0] for corner in corners(axes.collections[2])} == {1, 6, 10, 14, 20, 48}
+    assert len(axes.collections[2].get_paths()) == 2
 
 
 def no_overlap(figure: Figure) -> bool:
@@ -199,16 +224,6 @@ def test_labels_at_line_ends_keep_clear(points: Rows, factors: Sequence[float]) 
     assert no_overlap(cliff_chart(points, title="t", knee_sessions=14, slo_ttft_p99_s=1.0))
 
 
-@pytest.mark.parametrize("knees", [(8, 14, 23), (12, 12, 12), (1, 1, 2), (48, 48, 47), (8, 9, 10)])
-def test_knee_labels_keep_clear(points: Rows, knees: Sequence[int]) -> None:
-    """However close the knees, and wherever they are."""
-    names = ["fp16", "fp8", "tq4 with a long name"]
-    figure = compare_chart(
-        dict.fromkeys(names, points), title="t", knees=dict(zip(names, knees, strict=True))
-    )
-    assert no_overlap(figure)
-
-
 def test_compared_curves_have_their_own_look_and_knee(points: Rows, published: Rows) -> None:
     """Colour and marker tell curves apart; a knee has its curve's colour; no knee is no line."""
     slower = [{**point, "ttft_p99_s": 2 * point["ttft_p99_s"]} for point in points]
@@ -216,16 +231,38 @@ def test_compared_curves_have_their_own_look_and_knee(points: Rows, published: R
         {"fp8": points, "fp16": slower},
         title="t",
         knees={"fp8": 14, "fp16": None, "unheard of": 3},
-        published={"fp8": published},
+        published={"fp8": published, "fp16": [{"sessions": 1}]},
     )
     axes = figure.axes[0]
-    fp8, fp16 = [each for each in axes.lines if each.get_label() == "ttft_p99_s"]
+    fp8, fp16 = line(axes, "fp8: knee 14"), line(axes, "fp16")
     assert values(fp16) == [point["ttft_p99_s"] for point in slower]
-    assert (fp8.get_color(), fp8.get_marker()) != (fp16.get_color(), fp16.get_marker())
-    assert line(axes, "knee").get_color() == fp8.get_color()
-    assert values(line(axes, "knee"), "x") == [14, 14]
+    assert fp8.get_color() != fp16.get_color()
+    assert fp8.get_marker() != fp16.get_marker()
+    assert line(axes, "fp8 knee").get_color() == fp8.get_color()
+    assert values(line(axes, "fp8 knee"), "x") == [14, 14]
+    assert [each.get_label() for each in axes.lines if "knee" in str(each.get_label())] == ["fp8: knee 14", "fp8 knee"]
     assert values(line(axes, "ttft_p99_s published")) == [row["ttft_p99_s"] for row in published]
+    assert legend(figure) == ["fp8: knee 14", "fp16", "95 % interval over seeds", "published measurement"]
     assert axes.get_ylabel() == "TTFT p99 (log scale)"
+
+
+def test_what_is_not_drawn_is_not_in_the_legend(points: Rows) -> None:
+    """Published figures of another metric are no published measurement of this one."""
+    figure = compare_chart({"a": points}, title="t", published={"a": [{"sessions": 1, "ttft_p50_s": 1.0}]})
+    assert legend(figure) == ["a", "95 % interval over seeds"]
+
+
+def test_fourteen_curves_stay_readable(points: Rows) -> None:
+    """Each with a look of its own, all named in a legend beside the axes, without lines for the knees."""
+    names = [f"variant {i} with a name that is long" for i in range(14)]
+    figure = compare_chart(dict.fromkeys(names, points), title="t", knees=dict.fromkeys(names, 14))
+    axes, box = figure.axes[0], figure.axes[0].get_legend().get_window_extent()
+    assert len({(each.get_color(), each.get_marker()) for each in axes.lines}) == len(axes.lines) == 14
+    assert legend(figure) == [f"{name}: knee 14" for name in names]
+    assert axes.bbox.x1 <= box.x0
+    assert box.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= box.y0
+    assert axes.bbox.width > figure.bbox.width / 2
 
 
 def test_a_rate_is_compared_on_a_linear_axis(points: Rows) -> None:
@@ -236,18 +273,18 @@ def test_a_rate_is_compared_on_a_linear_axis(points: Rows) -> None:
 
 def test_the_area_between_best_and_worst_follows_the_curves() -> None:
     """Filled where both are known, from one to the other."""
-    best = [{"sessions": n, "ttft_p50_s": 0.1} for n in (1, 4, 9)]
-    worst = [{"sessions": n, "ttft_p50_s": float(n)} for n in (1, 9)]
+    best = [{"sessions": n, "ttft_p50_s": 0.1} for n in (1, 4, 9, 12)]
+    worst = [{"sessions": n, "ttft_p50_s": float(n)} for n in (1, 4, 9, 16)]
     axes = bounds_chart({"best": best, "realistic": best, "worst": worst}, title="t").axes[0]
     (area,) = [each for each in axes.collections if each.get_label() == "between best and worst"]
-    corners = {(round(x, 6), round(y, 6)) for x, y in area.get_paths()[0].vertices.tolist()}
-    assert {(1, 0.1), (4, 0.1), (9, 0.1), (1, 1), (9, 9), (4, 3)} <= corners
+    assert corners(area) == {(n, y) for n in (1, 4, 9) for y in (0.1, n)}
+    assert [each.get_label() for each in axes.lines] == ["best", "realistic", "worst"]
 
 
 def test_without_a_worst_case_nothing_is_filled(points: Rows) -> None:
     """Half a bound bounds nothing."""
     axes = bounds_chart({"best": points}, title="t").axes[0]
-    assert not [each for each in axes.collections if each.get_label() == "between best and worst"]
+    assert not [each for each in axes.collections if each.get_label() == "between best and worst" and corners(each)]
 
 
 @pytest.mark.parametrize("chart", [compare_chart, bounds_chart])
@@ -267,7 +304,19 @@ def test_charts_leave_no_settings_behind(points: Rows) -> None:
 
 
 def test_a_limit_is_a_dotted_line_among_curves(points: Rows) -> None:
-    """Labelled with its value."""
-    figure = compare_chart({"fp8": points}, title="t", limit=2.0)
-    assert values(line(figure.axes[0], "limit")) == [2.0, 2.0]
-    assert "limit 2 s" in words(figure)
+    """Its value is in the legend; it is in view."""
+    figure = compare_chart({"fp8": points}, title="t", limit=500.0)
+    assert values(line(figure.axes[0], "limit 500 s")) == [500, 500]
+    assert figure.axes[0].get_ylim()[1] > 500
+    assert "limit 500 s" in legend(figure)
+
+
+@pytest.mark.parametrize(
+    ("unit", "label"), [("sessions", "concurrent sessions"), ("sessions per burst", "sessions per burst")]
+)
+def test_the_axis_says_what_is_counted(points: Rows, unit: str, label: str) -> None:
+    """And so does the knee."""
+    figure = cliff_chart(points, title="t", knee_sessions=14, unit=unit)
+    assert figure.axes[-1].get_xlabel() == f"{label} (square-root scale)"
+    assert f"KV knee: 14 {unit}" in words(figure).split("\n")
+    assert compare_chart({"a": points}, title="t", unit=unit).axes[0].get_xlabel().startswith(label)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from sim.results.published_errors import cell_errors, median_error, published_cells
 from sim.report.tables import points_table, published_table, sensitivity_table
+from sim.results.published_errors import cell_errors, median_error, published_cells
 
 Rows = list[dict[str, Any]]
 
@@ -102,9 +102,7 @@ def test_missing_values_are_dashes() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_comparison_shows_both_the_error_and_the_median(
-    points: Rows, published: Rows, width: int
-) -> None:
+def test_the_comparison_shows_both_the_error_and_the_median(points: Rows, published: Rows, width: int) -> None:
     """Predicted, published, percent; and how many of how many."""
     points[0]["ttft_p99_s"] = None
     text = shown(published_table(points, published), width)

@@ -24,7 +24,7 @@ from sim.units import seconds
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = ROOT / "scenarios"
-README, PICTURE = ROOT / "README.md", ROOT / "docs" / "picture" / "l4-qwen3-4b-fp8.png"
+README, PICTURE = ROOT / "README.md", ROOT / "notebooks" / "pictures" / "l4-qwen3-4b-fp8.png"
 
 BASE = "l4-qwen3-4b-fp8"
 KV_DTYPES = (BASE, "l4-qwen3-4b-fp16", "l4-qwen3-4b-tq4")
@@ -111,7 +111,7 @@ def bounds_table(results: Mapping[str, Result]) -> str:
 
 def sensitivity_table(results: Mapping[str, Result]) -> str:
     """Return what each open choice does, a row a variant."""
-    head = ["setting", *CHEAP_COLUMNS, f"p50 at {BEYOND}", "KV knee", "SLO capacity", "median error"]
+    head = ["setting", f"p50 at {BELOW}", *KNEE_COLUMNS, f"p50 at {BEYOND}", "KV knee", "SLO capacity", "median error"]
     rows = []
     for name, result in results.items():
         error = median_error(result.points, published(result))
@@ -122,17 +122,18 @@ def sensitivity_table(results: Mapping[str, Result]) -> str:
             str(result.slo_sessions),
             _share(error),
         ]
-        rows.append([name, *cheap_columns(result), *full])
+        below = seconds(at(result, BELOW)["ttft_p50_s"])
+        rows.append([name, below, *knee_columns(result), *full])
     return markdown(head, rows)
 
 
-CHEAP_COLUMNS = (f"p50 at {BELOW}", f"p99 at {KNEE}", f"requests/s at {KNEE}")
+KNEE_COLUMNS = (f"p99 at {KNEE}", f"requests/s at {KNEE}")
 
 
-def cheap_columns(result: Result) -> list[str]:
-    """Return the columns of the sensitivity table that need only two session counts."""
-    below, knee = at(result, BELOW), at(result, KNEE)
-    return [seconds(below["ttft_p50_s"]), seconds(knee["ttft_p99_s"]), f"{knee['requests_per_s']:.2f}"]
+def knee_columns(result: Result) -> list[str]:
+    """Return the columns of the sensitivity table that need only one session count."""
+    knee = at(result, KNEE)
+    return [seconds(knee["ttft_p99_s"]), f"{knee['requests_per_s']:.2f}"]
 
 
 def variants(levels: Sequence[int] | None = None) -> dict[str, Result]:
