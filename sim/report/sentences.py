@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from sim.results.replicates import FEW_REQUESTS
 from sim.run import Result
 from sim.scheduling.replay import POLICY_VERSION
 from sim.setup import Deployment
@@ -38,19 +37,24 @@ def answers(result: Result) -> Iterator[str]:
         relieved = ", ".join(f"{name} {seconds(value)}" for name, value in cause.relieved_ttft_p99_s.items())
         what = "Cause" if result.knee.sessions is not None else "What breaks the SLO"
         yield (
-            f"{what} at {cause.sessions} {result.load_unit}: {cause.name or 'no single limit'}. p99 TTFT "
+            f"{what} at {amount(cause.sessions, result.load_unit)}: {cause.name or 'no single limit'}. p99 TTFT "
             f"{seconds(cause.ttft_p99_s)}; with one limit lifted at a time: {relieved}."
         )
     slo = result.deployment.slo
     if slo.ttft_p99_s is not None or slo.tpot_p99_s is not None:
         yield slo_sentence(result)
     if any(point["ttft_p99_rests_on_few"] for point in result.points):
-        fewest = min(point["requests"] for point in result.points)
+        few = [point["requests"] for point in result.points if point["ttft_p99_rests_on_few"]]
         seeds = result.deployment.scenario.seeds
         yield (
-            f"A p99 here rests on few turns ({fewest:g} to {FEW_REQUESTS:,} a seed, {seeds} seeds): the intervals are "
+            f"A p99 here rests on {min(few):,.0f} to {max(few):,.0f} turns a seed ({seeds} seeds): the intervals are "
             "those of the mean over seeds, and contain neither the profile's error nor the block count's."
         )
+
+
+def amount(count: float, unit: str) -> str:
+    """Return `14 sessions`, `1 session`, `1 session per burst`."""
+    return f"{count:g} {unit.replace('sessions', 'session', 1) if count == 1 else unit}"
 
 
 def knee_sentence(result: Result) -> str:
@@ -58,8 +62,8 @@ def knee_sentence(result: Result) -> str:
     knee = result.knee
     if knee.sessions is None:
         last = result.points[-1]["sessions"]
-        return f"No KV knee up to {last:g} {result.load_unit}: p99 TTFT stays within 3x of an unlimited KV cache."
-    text = f"KV knee: {knee.sessions} {result.load_unit}, the first of the tested counts past it"
+        return f"No KV knee up to {amount(last, result.load_unit)}: p99 TTFT stays within 3x of an unlimited KV cache."
+    text = f"KV knee: {amount(knee.sessions, result.load_unit)}, the first of the tested counts past it"
     if knee.refined_sessions != knee.sessions:
         text += f" ({knee.refined_sessions} by bisection)"
     if knee.low != knee.high:
@@ -79,5 +83,5 @@ def slo_sentence(result: Result) -> str:
         sides.append(f"p99 TPOT within {seconds(slo.tpot_p99_s)}")
     promise = " and ".join(sides)
     if result.slo_sessions is None:
-        return f"SLO ({promise}): not even at {result.points[0]['sessions']:g} {result.load_unit}."
-    return f"SLO ({promise}): holds up to {result.slo_sessions} {result.load_unit} of those tested."
+        return f"SLO ({promise}): not even at {amount(result.points[0]['sessions'], result.load_unit)}."
+    return f"SLO ({promise}): holds up to {amount(result.slo_sessions, result.load_unit)} of those tested."

@@ -16,6 +16,7 @@ from sim.results.points import Row, by_sessions, humane, interval, metric_title,
 from sim.results.published_errors import COMPARED, CellError, cell_errors, median_error, published_cells
 
 GOOD, FAIR = 0.10, 0.30
+NOISE = 1e-4
 TTFT = ("ttft_p50_s", "ttft_p95_s", "ttft_p99_s")
 OTHERS = {
     "requests_per_s": "req/s",
@@ -95,6 +96,8 @@ def _duration(row: Row, metric: str) -> Text:
     text = Text(humane(value, metric))
     if not math.isnan(value) and not math.isnan(known.low):
         half = (known.high - known.low) / 2
+        if half < NOISE * value:  # seeds agree to the last digit shown
+            return text
         text.append(f" ±{_short(half * 1e3 if value < 0.9995 else half)}", style="dim")
     return text
 
@@ -166,14 +169,14 @@ def _verdict(error: float | None, compared: int, total: int) -> Text:
     return text.append(f" over {compared} of {total} published figures")
 
 
-def sensitivity_table(rows: Iterable[Row]) -> Table:
-    """Return what changing one setting does, a row a setting, in the order given.
+def sensitivity_table(rows: Iterable[Row], sessions: float) -> Table:
+    """Return what changing one setting does at a session count, a row a setting, in the order given.
 
     `change` is text, or a relative change (0.1 is +10 %). `knee_sessions` None means no knee in the sweep.
     """
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("setting", overflow="fold")
-    for title in ("KV knee", "TTFT p99 at it", "requests/s"):
+    for title in ("KV knee", f"TTFT p99 at {sessions:g}", f"requests/s at {sessions:g}"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("change", justify="right", overflow="fold")
     for row in rows:

@@ -31,7 +31,8 @@ def print_result(result: Result, variants: Mapping[str, Result]) -> None:
         console.print(line)
     if variants:
         console.print()
-        console.print(sensitivity_table(variant_rows(result, variants)))
+        where = variants_at(result)
+        console.print(sensitivity_table(variant_rows(result, variants, where), where))
     for line in failures(result):
         console.print(f"[yellow]check not met:[/yellow] {line}")
 
@@ -64,10 +65,13 @@ def comparison_rows(results: Sequence[Result]) -> list[dict[str, object]]:
     return rows
 
 
-def variant_rows(result: Result, variants: Mapping[str, Result]) -> list[dict[str, object]]:
-    """Return one row a variant: its knee, and latency and throughput where the base scenario has its knee."""
-    levels = [point["sessions"] for point in result.points]
-    where = result.knee.sessions if result.knee.sessions is not None else levels[-1]
+def variants_at(result: Result) -> float:
+    """Return the load at which variants are compared: the scenario's own knee, else its largest load."""
+    return result.knee.sessions if result.knee.sessions is not None else result.points[-1]["sessions"]
+
+
+def variant_rows(result: Result, variants: Mapping[str, Result], where: float) -> list[dict[str, object]]:
+    """Return one row a variant: its knee, and latency and throughput at one load."""
     base = next(point for point in result.points if point["sessions"] == where)
     rows: list[dict[str, object]] = []
     for name, one in {"as it is": result, **variants}.items():

@@ -17,7 +17,6 @@ from sim.results.metrics import Slo, run_metrics
 from sim.scheduling.continuous import ContinuousScheduler, SchedulerConfig
 from sim.scheduling.request import Request
 from sim.steptime.batch import BatchShape
-from workloads.arrivals import StaggeredStart
 from workloads.session import Session, Turn
 from workloads.span import Span, total_tokens
 
@@ -31,18 +30,20 @@ pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="shared/data/cpu_cliff
 
 
 def lines(run: str, what: str) -> list[dict]:
+    """Return the records of one of a run's files."""
     with gzip.open(DATA / f"{run}.{what}.jsonl.gz", "rt") as file:
         return [json.loads(line) for line in file]
 
 
 def workload(run: str) -> dict:
+    """Return what a run's clients were told to do."""
     with gzip.open(DATA / f"{Path(run).name}.workload.json.gz", "rt") as file:
         return json.load(file)
 
 
 def slot_sessions(slot: dict) -> list[Session]:
     """Return a slot's sessions; the recorded pause comes before a turn, ours after the one before it."""
-    pauses = [turn["think"] for turn in slot["turns"]][1:] + [0.0]
+    pauses = [*(turn["think"] for turn in slot["turns"][1:]), 0.0]
     grouped: dict[str, list[Turn]] = {}
     for turn, pause in zip(slot["turns"], pauses, strict=True):
         grouped.setdefault(turn["session"], []).append(Turn(turn["new_tokens"], turn["output_len"], pause))
@@ -91,6 +92,7 @@ class LinearSteps:
     shared_tokens_read_once: float = 0.0
 
     def seconds(self, shape: BatchShape) -> float:
+        """Return how long a step takes."""
         return max(float(np.dot(features(shape), self.weights)), 1e-4)
 
 
@@ -102,7 +104,8 @@ class SlotWorkload:
     prefix: tuple[Span, ...] = PREFIX
     _next: int = field(default=0)
 
-    def session(self, name: str, rng: np.random.Generator) -> Session:
+    def session(self, name: str, rng: np.random.Generator) -> Session:  # noqa: ARG002 (recorded, not drawn)
+        """Return the next recorded session."""
         self._next += 1
         over = Session(name, (), (Turn(10_000, 1),))  # refused and not counted: nothing follows the recorded ones
         return self.sessions[self._next - 1] if self._next <= len(self.sessions) else over
@@ -158,11 +161,13 @@ class FixedStart:
 
     at_s: float
 
-    def offsets_s(self, clients: int, rng: np.random.Generator) -> list[float]:
+    def offsets_s(self, clients: int, rng: np.random.Generator) -> list[float]:  # noqa: ARG002 (given, not drawn)
+        """Return the recorded start for each client."""
         return [self.at_s] * clients
 
 
 def recorded(run: str) -> dict[str, float]:
+    """Return what the real engine reached."""
     summary = json.loads((DATA / f"{run}.summary.json").read_text())
     return {
         "requests_per_s": summary["turns_per_s"],
@@ -186,7 +191,7 @@ def test_below_the_cliff_throughput_and_hits_are_the_recorded_ones(
 def test_past_the_cliff_the_prediction_lies_near_the_spread_of_the_repeats(
     predicted: dict[int, dict[str, float]],
 ) -> None:
-    """At 8 slots the cache thrashes; throughput within 0.15 requests/s and hit rate within 0.05 of the three real runs."""
+    """At 8 slots the cache thrashes: within 0.15 requests/s and 0.05 of hit rate of three real runs."""
     repeats = [recorded(run) for run in RUNS[2:]]
     for metric, slack in (("requests_per_s", 0.15), ("prefix_hit_rate", 0.05)):
         values = [repeat[metric] for repeat in repeats]

@@ -58,9 +58,7 @@ def test_a_config_json_gives_the_catalogued_shape(tmp_path: Path) -> None:
         ({"quantization_config": {"quant_method": "mxfp4"}}, "mxfp4"),
     ],
 )
-def test_what_is_not_uniform_full_attention_says_so(
-    tmp_path: Path, changes: dict[str, Any], said: str
-) -> None:
+def test_what_is_not_uniform_full_attention_says_so(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     """One clear line instead of a KV cache that is wrong by a factor."""
     with pytest.raises(CatalogError, match=said) as caught:
         load_model(written(tmp_path, **changes))
@@ -98,9 +96,7 @@ def test_a_window_that_is_switched_off_is_no_window(tmp_path: Path) -> None:
 def test_experts_come_from_either_spelling(tmp_path: Path) -> None:
     """Mixtral says num_local_experts and has experts as wide as its intermediate size."""
     model = load_model(
-        written(
-            tmp_path, model_type="mixtral", num_local_experts=8, num_experts_per_tok=2, sliding_window=None
-        )
+        written(tmp_path, model_type="mixtral", num_local_experts=8, num_experts_per_tok=2, sliding_window=None)
     )
     assert (model.num_experts, model.num_experts_per_tok, model.moe_intermediate_size) == (8, 2, 9728)
 

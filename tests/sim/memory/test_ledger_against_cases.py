@@ -215,8 +215,7 @@ def test_kv_memory_of_posted_startups() -> None:
     its utilisation was probably not the 0.9 stated.
     """
     errors = [
-        abs(account(gpu, model, settings).kv_bytes / GIB / seen - 1)
-        for _, gpu, model, settings, seen in STARTUPS
+        abs(account(gpu, model, settings).kv_bytes / GIB / seen - 1) for _, gpu, model, settings, seen in STARTUPS
     ]
     assert statistics.median(errors) < 0.01
     assert statistics.median(errors[MADE_BY_FIT:]) < 0.02
@@ -250,9 +249,7 @@ def test_observed_values_are_those_of_the_cases(observed: dict[str, dict[str, An
     ("kv_cache_dtype", "share", "document_gb", "document_tokens"),
     [("bf16", 0.9, 13.0, 89_000), ("fp8", 0.9, 13.0, 178_000), ("tq4", 0.8, 10.6, 275_000)],
 )
-def test_the_founding_documents_l4(
-    kv_cache_dtype: str, share: float, document_gb: float, document_tokens: int
-) -> None:
+def test_the_founding_documents_l4(kv_cache_dtype: str, share: float, document_gb: float, document_tokens: int) -> None:
     """Qwen3-4B with fp8 weights on an L4: how far the derived KV memory is from the document's.
 
     The document divides a nominal 24 GB: 21.6 GB of budget less 8.6 GB for weights and the rest. CUDA shows

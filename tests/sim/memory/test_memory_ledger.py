@@ -125,17 +125,13 @@ def test_what_is_left_open_takes_the_engines_defaults() -> None:
     """By GPU size; an A100 counts as small although it has 80 GB."""
     limits = {
         name: (
-            memory_ledger(
-                load_gpu(name), load_model("Qwen3-4B"), MemorySettings()
-            ).limits.max_num_batched_tokens,
+            memory_ledger(load_gpu(name), load_model("Qwen3-4B"), MemorySettings()).limits.max_num_batched_tokens,
             memory_ledger(load_gpu(name), load_model("Qwen3-4B"), MemorySettings()).limits.max_num_seqs,
         )
         for name in ("L4", "A100", "H100", "B200")
     }
     assert limits == {"L4": (2048, 256), "A100": (2048, 256), "H100": (8192, 1024), "B200": (16384, 1024)}
-    assert (
-        memory_ledger(load_gpu("L4"), load_model("Qwen3-4B"), MemorySettings()).limits.max_model_len == 40_960
-    )
+    assert memory_ledger(load_gpu("L4"), load_model("Qwen3-4B"), MemorySettings()).limits.max_model_len == 40_960
 
 
 shapes = st.tuples(st.sampled_from(gpu_names()), st.sampled_from(model_names()))
@@ -185,9 +181,7 @@ def test_ranges_are_in_order(shape: tuple[str, str], share: float, version: str)
 
 
 @given(shapes, shares)
-def test_the_largest_length_that_fits_starts_and_the_next_does_not(
-    shape: tuple[str, str], share: float
-) -> None:
+def test_the_largest_length_that_fits_starts_and_the_next_does_not(shape: tuple[str, str], share: float) -> None:
     """The refusal's advice is right to the token."""
     largest = ledger(*shape, gpu_memory_utilization=share).largest_max_model_len
     if largest:

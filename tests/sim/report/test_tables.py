@@ -134,7 +134,7 @@ def test_sensitivities_are_rows(width: int) -> None:
         },
         {"setting": "fp16", "knee_sessions": 8, "ttft_p99_s": 20, "requests_per_s": 0.7, "change": "14 to 8"},
     ]
-    lines = shown(sensitivity_table(rows), width).splitlines()
+    lines = shown(sensitivity_table(rows, 14), width).splitlines()
     found = [" ".join(each.split()) for each in lines]
     assert "base [auto] 14 38.9 s 1.05" in found
     assert "seqs=8 none - 1 -10 %" in found

@@ -170,6 +170,23 @@ def test_a_point_of_linear_between_others_is_held_to_the_bound(written: Callable
     assert "linear.seconds at 8192 tokens" in refusal(written(change))
 
 
+@pytest.mark.parametrize(("share", "refuses"), [(1.001, False), (0.9, True)])
+def test_the_last_slope_is_held_to_the_bound_where_no_point_gives_it_away(
+    written: Callable[[Change], str], *, share: float, refuses: bool
+) -> None:
+    """Points far above the bound, but joined by a slope that would beat it some way beyond them."""
+    slope = share * bounds(load_gpu("L4"), load_model("Qwen3-4B"), "fp8").linear_s_per_token
+
+    def change(document: dict[str, Any]) -> None:
+        document["linear"] |= {"tokens": [1, 1000, 2000], "seconds": [1.0, 1.0, 1.0 + 1000 * slope]}
+
+    path = written(change)
+    if refuses:
+        assert "the last slope of linear, per token, is" in refusal(path)
+    else:
+        load_profile(path)
+
+
 @pytest.mark.parametrize(
     ("gpu", "model", "kv_cache_dtype", "said"),
     [
