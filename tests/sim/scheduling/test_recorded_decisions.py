@@ -42,8 +42,8 @@ def test_recorded_vllm_decisions_are_reproduced(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", parametrised(OWN))
-def test_decisions_worked_out_by_hand_are_reproduced(path: Path) -> None:
-    """Our own recordings: small enough to check with pencil and paper, and always there."""
+def test_our_own_recordings_are_reproduced(path: Path) -> None:
+    """Always there: `by_hand` was worked out with pencil and paper, the others are vLLM 0.32.0's own decisions."""
     assert_same_decisions(path)
 
 
