@@ -65,7 +65,7 @@ class Engine:
             self._content.nodes([*prompt.spans, prompt.output._replace(length=output_tokens)]),
             self.scheduler.config.block_size,
             priority=priority,
-            arrival=self.env.now,
+            arrival=float(number),  # distinct, as real times are: ties of priority could preempt each other for ever
         )
         record.queued_s = self.env.now
         record.output_tokens = output_tokens

@@ -14,6 +14,7 @@ from sim.errors import RecordingError, one_of
 from sim.scheduling.continuous import SchedulerConfig
 from workloads.span import Span, joined, total_tokens
 
+MOST_BLOCKS = 100_000_000  # 1.6 billion tokens: more is a slip of the pen
 _SEGMENT = 1_000_000  # token i of segment s has the id s * 1,000,000 + i
 _FIRST_OUTPUT = 2_000_000_000  # the request at list index k answers with this token + k
 
@@ -74,9 +75,10 @@ def decode_scenario(text: bytes, place: str) -> RecordedScenario:
 
 
 def _check_settings(scenario: RecordedScenario, place: str) -> None:
-    if scenario.num_gpu_blocks < 2:
+    if not 2 <= scenario.num_gpu_blocks <= MOST_BLOCKS:
         raise RecordingError(
-            f"{place}: num_gpu_blocks {scenario.num_gpu_blocks} must be at least 2, block 0 is reserved"
+            f"{place}: num_gpu_blocks {scenario.num_gpu_blocks} must lie between 2 (block 0 is reserved) "
+            f"and {MOST_BLOCKS:,}"
         )
     for key in ("block_size", "max_num_batched_tokens", "max_num_seqs", "max_model_len"):
         _at_least(place, key, getattr(scenario, key), 1)
