@@ -26,7 +26,7 @@ cliff: setup ## Compare the L4 scenarios with fp8, 16-bit and 4-bit KV; tables h
 	@echo "pictures: $(OUT)/*/cliff.png, compared: $(OUT)/compared.png"
 
 test: setup ## Run the tests on two cores
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 check: setup ## Lint, format, types, and who may import whom
 	$(BIN)/ruff check .
@@ -39,7 +39,7 @@ format: setup ## Rewrite files the way `make check` wants them
 	$(BIN)/ruff format .
 
 coverage: setup ## Run the tests with branch coverage and its floor
-	$(BIN)/pytest -n 2 --cov --cov-report=term
+	$(BIN)/pytest -n 2 --dist loadfile --cov --cov-report=term
 
 picture: setup ## Draw the README's picture and write its tables again (some three minutes)
 	$(BIN)/python notebooks/readme_tables.py

@@ -46,7 +46,7 @@ def result_json(result: Result) -> dict[str, Any]:
             "profile": deployment.profile.name,
             "profile_kind": deployment.profile.provenance.kind,
             "scheduler_policy": f"vLLM V1 {POLICY_VERSION}",
-            "seeds": scenario.seeds,
+            "seeds": result.seeds,
         },
     }
 

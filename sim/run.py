@@ -4,9 +4,10 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from sim.engine.record import Run
-from sim.engine.simulation import EngineSetup, simulate
+from sim.engine.simulation import simulate
 from sim.results.cause import RELIEFS, Cause, with_unlimited_kv
 from sim.results.knee import Knee, find_knee, slo_capacity
 from sim.results.metrics import run_metrics
@@ -22,6 +23,7 @@ class Result:
     """Everything a scenario's run found."""
 
     deployment: Deployment
+    seeds: int
     points: list[dict[str, float]]  # one a load level; `sessions` is the level
     knee: Knee
     slo_sessions: int | None
@@ -32,12 +34,6 @@ class Result:
     def load_unit(self) -> str:
         """What `sessions` counts."""
         return load_unit(self.deployment.scenario.load)
-
-
-def steps_of(deployment: Deployment, levels: Sequence[int], seeds: int) -> int:
-    """Return how many simulations the load points take, for a progress bar."""
-    del deployment
-    return 2 * seeds * len(levels)
 
 
 def run_scenario(
@@ -69,9 +65,10 @@ def run_scenario(
     met = [deployment.slo.met_by_point(point) for point in points]
     broken = next((level for level, holds in zip(levels, met, strict=True) if not holds), None)
     where = knee.sessions if knee.sessions is not None else broken
-    cause = _cause(deployment, where, points, progress) if explain and where is not None else None
+    cause = _cause(deployment, where, seeds, points, progress) if explain and where is not None else None
     has_slo = deployment.slo.ttft_p99_s is not None or deployment.slo.tpot_p99_s is not None
-    return Result(deployment, points, knee, slo_capacity(levels, met) if has_slo else None, cause, first_runs)
+    slo_sessions = slo_capacity(levels, met) if has_slo else None
+    return Result(deployment, seeds, points, knee, slo_sessions, cause, first_runs)
 
 
 def _point(
@@ -90,27 +87,36 @@ def _point(
         unlimited_s = run_metrics(simulate(free, load, seed), MAIN, slo)["ttft_p99_s"]
         progress(f"{level} {load_unit(deployment.scenario.load)}, seed {seed}, unlimited KV")
         gc.collect()  # an engine and its processes refer to each other: their pools would pile up
-        ratios.append(metrics[-1]["ttft_p99_s"] / unlimited_s if unlimited_s else math.nan)
+        ratios.append(_ratio(metrics[-1]["ttft_p99_s"], unlimited_s))
         metrics[-1]["unlimited_kv_ttft_p99_s"] = unlimited_s
-        metrics[-1]["knee_ratio"] = ratios[-1]
+        metrics[-1]["knee_ratio"] = ratios[-1] if math.isfinite(ratios[-1]) else math.nan
     assert first is not None
     point = {"sessions": level} | summarise(metrics)
     point["ttft_p99_rests_on_few"] = rests_on_few(point)
     return point, ratios, first
 
 
-def _cause(deployment: Deployment, level: int, points: Sequence[dict[str, float]], progress: Progress) -> Cause:
+def _ratio(limited_s: float, unlimited_s: float) -> float:
+    """Return the knee ratio; where only the unlimited cache lets anything complete, it has no bound."""
+    if math.isnan(limited_s) and not math.isnan(unlimited_s):
+        return math.inf
+    return limited_s / unlimited_s if unlimited_s else math.nan
+
+
+def _cause(
+    deployment: Deployment, level: int, seeds: int, points: Sequence[dict[str, float]], progress: Progress
+) -> Cause:
+    """Lift the limits one by one, over the same seeds; the point itself already knows the unlimited KV cache."""
     load, slo = deployment.load_at(level), deployment.slo
     point = next(point for point in points if point["sessions"] == level)
     relieved = {"KV cache": point["unlimited_kv_ttft_p99_s"]}
-
-    def p99_s(setup: EngineSetup) -> float:
-        return run_metrics(simulate(setup, load, 0), MAIN, slo)["ttft_p99_s"]
-
     for limit, lift in RELIEFS.items():
         if limit not in relieved:
-            relieved[limit] = p99_s(lift(deployment.engine))
-            progress(f"{level}: without the limit of {limit}")
+            setup, p99_s = lift(deployment.engine), []
+            for seed in range(seeds):
+                p99_s.append(run_metrics(simulate(setup, load, seed), MAIN, slo)["ttft_p99_s"])
+                progress(f"{level}, seed {seed}, without the limit of {limit}")
+            relieved[limit] = fmean(p99_s)
     return Cause(level, point["ttft_p99_s"], relieved)
 
 

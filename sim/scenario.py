@@ -129,7 +129,7 @@ LoadSpec = ClosedLoopSpec | PoissonSpec | ConstantRateSpec | BurstsSpec
 
 
 class StopSpec(_Base, frozen=True):
-    """The run ends at the first limit reached; requests are completed turns."""
+    """The run ends at the first limit reached; requests are completed turns. Background sessions do not count."""
 
     requests: Count | None = None
     duration_s: Annotated[float, Meta(gt=0, le=1e7)] | None = None

@@ -79,6 +79,7 @@ class Deployment:
                     CommonStart(),
                     clients=background.sessions,
                     priority=background.priority,
+                    ends_run=False,
                 )
             )
         stop = scenario.stop

@@ -1,6 +1,7 @@
 """`kvcliff run`: scenarios simulated, printed, drawn and written; their variants too when asked."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,9 @@ def run_command(options: RunOptions) -> list[str]:
     for name in names:
         if names.count(name) > 1:
             raise ScenarioError(f"two of the scenarios are named {name!r}: their files would overwrite each other")
+    if options.out is not None:
+        for name in names:
+            _check_writable(options.out / name)
     finished: list[tuple[Result, dict[str, Result]]] = []
     with _progress(sum(_simulations(job, options) for job in jobs)) as advance:
         for job in jobs:
@@ -80,6 +84,15 @@ def run_command(options: RunOptions) -> list[str]:
         for result, _ in finished
         for line in failures(result)
     ]
+
+
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be written before anything is simulated for it."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise ScenarioError(f"--out: {folder} cannot be written: {nearest} is a file")
+    if not os.access(nearest, os.W_OK):
+        raise ScenarioError(f"--out: {folder} cannot be written: no permission for {nearest}")
 
 
 def _show(finished: Sequence[tuple[Result, Mapping[str, Result]]]) -> None:
@@ -128,7 +141,7 @@ def _simulations(job: _Job, options: RunOptions) -> int:
     for deployment in (job.deployment, *job.variants.values()):
         levels = load_levels(deployment.scenario.load) if options.levels is None else options.levels
         total += 2 * deployment.scenario.seeds * len(levels)
-    return total + (len(RELIEFS) - 1 if options.explain else 0)
+    return total + ((len(RELIEFS) - 1) * job.deployment.scenario.seeds if options.explain else 0)
 
 
 @contextmanager

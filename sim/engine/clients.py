@@ -32,6 +32,7 @@ class Population:
     clients: int = 0  # closed loop: sessions always under way
     arrivals: Arrivals | None = None  # open loop: when sessions begin
     priority: int = 0
+    ends_run: bool = True  # False: the stop rule looks at others, these go on until it ends the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,15 @@ class Audience:
         rng = np.random.default_rng(streams[0])
         for client, offset_s in enumerate(population.start.offsets_s(population.clients, rng)):
             own = np.random.default_rng(np.random.SeedSequence([seed, index, client]))
-            self._begin(self._closed_loop(population, client, offset_s, own))
+            self._begin(population, self._closed_loop(population, client, offset_s, own))
         if population.arrivals is not None:
-            self._begin(self._open_loop(population, seed, index, np.random.default_rng(streams[1])))
+            self._begin(population, self._open_loop(population, seed, index, np.random.default_rng(streams[1])))
 
-    def _begin(self, process: Generator[simpy.Event, None, None]) -> None:
-        self._active += 1
-        self.env.process(self._until_over(process))
+    def _begin(self, population: Population, process: Generator[simpy.Event, None, None]) -> None:
+        if population.ends_run:
+            self._active += 1
+            process = self._until_over(process)
+        self.env.process(process)
 
     def _until_over(self, process: Generator[simpy.Event, None, None]) -> Generator[simpy.Event, None, None]:
         yield from process
@@ -94,7 +97,7 @@ class Audience:
         self, population: Population, client: int, offset_s: float, rng: np.random.Generator
     ) -> Generator[simpy.Event, None, None]:
         yield self.env.timeout(offset_s)
-        limit = self.stop_rule.sessions_per_client
+        limit = self.stop_rule.sessions_per_client if population.ends_run else None
         counter: Iterator[int] = itertools.count() if limit is None else iter(range(limit))
         for number in counter:
             session = population.workload.session(f"{population.name} {client}.{number}", rng)
@@ -108,7 +111,7 @@ class Audience:
             yield self.env.timeout(at_s - self.env.now)
             own = np.random.default_rng(np.random.SeedSequence([seed, index, number, 1]))
             session = population.workload.session(f"{population.name} {number}", own)
-            self._begin(self._converse(population, number, session))
+            self._begin(population, self._converse(population, number, session))
 
     def _converse(self, population: Population, client: int, session: Session) -> Generator[simpy.Event, None, None]:
         for number, (turn, prompt) in enumerate(zip(session.turns, session.prompts(), strict=True)):
@@ -122,16 +125,18 @@ class Audience:
             if done is None:
                 # A refusal answers at once; the pause keeps a client without think time from spinning.
                 yield self.env.timeout(REFUSAL_PAUSE_S)
-                self._count(record)
+                self._count(population, record)
                 break
             yield done
-            self._count(record)
+            self._count(population, record)
             if turn.think_s:
                 yield self.env.timeout(turn.think_s)
 
-    def _count(self, record: TurnRecord) -> None:
+    def _count(self, population: Population, record: TurnRecord) -> None:
         """Count answers of either kind apart: a run in which every turn is refused ends too."""
         assert record.outcome is not Outcome.UNFINISHED
+        if not population.ends_run:
+            return
         self._answered[record.outcome] += 1
         if self.stop_rule.requests is not None and self._answered[record.outcome] >= self.stop_rule.requests:
             self._end()

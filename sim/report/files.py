@@ -100,4 +100,4 @@ def _provenance(result: Result) -> str:
     scenario = result.deployment.scenario
     source = f" Published: {scenario.published.source}." if scenario.published is not None else ""
     lines = "; ".join(assumptions(result.deployment))
-    return f"{lines}. Bands: 95 % over {scenario.seeds} seeds.{source}"
+    return f"{lines}. Bands: 95 % over {result.seeds} seeds.{source}"

@@ -35,8 +35,10 @@ class Slo:
 
     def met_by_point(self, point: dict[str, float]) -> bool:
         """Whether a load point's percentiles stay within the limits; no answer at all does not."""
+        if point["refused"] or math.isnan(point["ttft_p99_s"]):
+            return False
         sides = ((self.ttft_p99_s, "ttft_p99_s"), (self.tpot_p99_s, "tpot_p99_s"))
-        return not point["refused"] and all(limit is None or point[key] <= limit for limit, key in sides)
+        return all(limit is None or not point[key] > limit for limit, key in sides)  # one-token answers have no TPOT
 
 
 def run_metrics(run: Run, population: str, slo: Slo) -> dict[str, float]:

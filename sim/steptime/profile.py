@@ -132,10 +132,11 @@ def load_profile(name_or_path: str) -> Profile:
     if not profile.attention:
         raise ProfileError(f"{path}: attention is empty; expected one entry a KV cache dtype")
     try:
-        check_light_speed(profile, load_gpu(profile.gpu), load_model(profile.model), str(path))
+        gpu, model = load_gpu(profile.gpu), load_model(profile.model)
+        check_light_speed(profile, gpu, model, str(path))
     except (CatalogError, MemoryLedgerError) as error:  # a GPU, model or dtype that is not known
         raise ProfileError(f"{path}: {error}") from None
-    return profile
+    return msgspec.structs.replace(profile, gpu=gpu.name, model=model.name)  # aliases become catalog names
 
 
 def profile_names() -> list[str]:

@@ -228,7 +228,7 @@ def test_a_file_in_the_place_of_out_is_refused(refused: Callable[..., str], smal
 
 
 def test_an_out_that_cannot_be_made_is_one_line_too(small: Path, tmp_path: Path) -> None:
-    """A file where its parent or the scenario's folder should be; the table was printed by then."""
+    """A file where its parent or the scenario's folder should be: refused before anything is simulated."""
     (tmp_path / "taken").write_text("mine", encoding="utf-8")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "small").write_text("mine", encoding="utf-8")
@@ -237,6 +237,7 @@ def test_an_out_that_cannot_be_made_is_one_line_too(small: Path, tmp_path: Path)
         assert result.exit_code == 2
         assert result.stderr.startswith("kvcliff: ")
         assert "cannot be written" in result.stderr
+        assert not result.stdout
         assert result.stderr.count("\n") == 1
 
 
