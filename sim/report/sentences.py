@@ -46,7 +46,7 @@ def answers(result: Result) -> Iterator[str]:
     if any(point["ttft_p99_rests_on_few"] for point in result.points):
         few = [point["requests"] for point in result.points if point["ttft_p99_rests_on_few"]]
         yield (
-            f"A p99 here rests on {min(few):,.0f} to {max(few):,.0f} turns a seed ({result.seeds} seeds): the intervals "
+            f"A p99 here rests on {min(few):,.0f} to {max(few):,.0f} turns a seed ({result.seeds} seeds): intervals "
             "are those of the mean over seeds, and contain neither the profile's error nor the block count's."
         )
 

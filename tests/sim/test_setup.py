@@ -1,5 +1,6 @@
 """From a scenario's words to what runs: every load, start, distribution and flag arrives where it belongs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,11 +9,15 @@ from sim.engine.clients import StopRule
 from sim.engine.frontend import FrontendTimes
 from sim.errors import ScenarioError
 from sim.results.metrics import Slo
+from sim.run import run_scenario
 from sim.scenario import Scenario, load_levels, load_unit
+from sim.scheduling.continuous import SchedulerConfig
 from sim.setup import Deployment, deploy
 from sim.strict_yaml import apply_overrides, decode, parse_yaml
 from workloads.arrivals import Bursts, CommonStart, ConstantRate, Poisson, StaggeredStart
 from workloads.distributions import Constant, Exponential, Lognormal, Normal, Uniform
+
+LONGER = SchedulerConfig(max_model_len=4096)
 
 TEXT = """
 name: small
@@ -166,3 +171,17 @@ def test_clients_only_stop_rules_need_clients() -> None:
     """An open loop has none whose sessions could be counted."""
     with pytest.raises(ScenarioError, match=r"stop.sessions_per_client needs load.kind closed"):
         deployed("load={kind: poisson, sessions_per_minute: [1]}", "stop={sessions_per_client: 1}")
+
+
+def test_a_point_where_only_an_unlimited_cache_completes_anything_is_past_the_knee() -> None:
+    """Every turn is refused for want of blocks; without that limit all are served."""
+    late = deployed(
+        "engine={kv_cache_dtype: fp8, num_gpu_blocks_override: 70, max_model_len: 1024}",
+        "workload={shared_prefix_tokens: 900, turns: 1, new_tokens: 200, output_tokens: 5}",
+        "stop={requests: 3}",
+        "load.sessions=[1]",
+    )
+    blocked = replace(late, engine=replace(late.engine, num_gpu_blocks=60, scheduler=LONGER))
+    result = run_scenario(blocked, seeds=1, explain=False)
+    assert result.points[0]["refused"] == 3
+    assert result.knee.sessions == 1

@@ -226,3 +226,15 @@ def test_staggered_clients_begin_evenly_spread() -> None:
     population = Population("session", agent(0, 1, 20, 1), StaggeredStart(8.0), clients=4)
     run = simulate(engine_setup(STEPS), LoadSetup((population,), StopRule(sessions_per_client=1)), seed=0)
     assert begins(run) == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_a_background_never_ends_a_run_and_never_counts() -> None:
+    """One session a client and five requests are limits for the main population; the background goes on."""
+    main = Population("main", agent(think_s=5.0, turns=3), CommonStart(), clients=1)
+    background = Population("background", agent(), CommonStart(), clients=2, ends_run=False)
+    setup = engine_setup(step_times(overhead_s=0.01))
+    for stop in (StopRule(sessions_per_client=1), StopRule(requests=3)):
+        run = simulate(setup, LoadSetup((main, background), stop), seed=0)
+        done = [r.population for r in run.records if r.outcome is Outcome.COMPLETED]
+        assert done.count("main") == 3
+        assert done.count("background") > 20

@@ -250,3 +250,8 @@ def test_a_roofline_prices_every_kv_dtype(gpu: str) -> None:
     }
     assert times["auto"] == times["bf16"] == pytest.approx(2 * times["fp8"])
     assert times["tq4"] < times["turboquant_4bit_nc"] < times["fp8"]
+
+
+def test_aliases_of_gpu_and_model_become_catalog_names(written: Callable[[Change], str]) -> None:
+    """A profile written by hand may say `NVIDIA L4`; it is the L4's all the same."""
+    assert load_profile(written(set_term("gpu", value="NVIDIA L4"))).gpu == "L4"
