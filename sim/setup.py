@@ -1,6 +1,7 @@
 """From a scenario to something that runs: catalog, ledger and profile looked up, names resolved, all once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from sim.catalog import Gpu, Model, load_gpu, load_model
 from sim.engine.clients import Population, StopRule
@@ -125,38 +126,18 @@ def _check_weight_dtype(profile: Profile, model: Model, asked: str) -> None:
 
 
 def memory_settings(scenario: Scenario) -> MemorySettings:
-    """Return the ledger's part of a scenario."""
-    engine = scenario.engine
-    return MemorySettings(
-        gpu_memory_utilization=engine.gpu_memory_utilization,
-        max_model_len=engine.max_model_len,
-        max_num_batched_tokens=engine.max_num_batched_tokens,
-        max_num_seqs=engine.max_num_seqs,
-        block_size=engine.block_size,
-        kv_cache_dtype=engine.kv_cache_dtype,
-        weight_dtype=scenario.weight_dtype,
-        enforce_eager=engine.enforce_eager,
-        vllm_version=engine.vllm_version,
-        kv_cache_tokens=engine.kv_cache_tokens,
-        num_gpu_blocks_override=engine.num_gpu_blocks_override,
-    )
+    """Return the ledger's part of a scenario: the engine flags both know, under vLLM's names."""
+    return MemorySettings(weight_dtype=scenario.weight_dtype, **_shared_flags(scenario.engine, MemorySettings))
 
 
 def scheduler_config(engine: EngineSpec) -> SchedulerConfig:
     """Return the scheduler's part of the engine flags."""
-    return SchedulerConfig(
-        max_num_batched_tokens=engine.max_num_batched_tokens,
-        max_num_seqs=engine.max_num_seqs,
-        max_model_len=engine.max_model_len,
-        block_size=engine.block_size,
-        enable_chunked_prefill=engine.enable_chunked_prefill,
-        policy=engine.scheduling_policy,
-        long_prefill_token_threshold=engine.long_prefill_token_threshold,
-        long_prefill_token_threshold_adaptive=engine.long_prefill_token_threshold_adaptive,
-        watermark=engine.watermark,
-        scheduler_reserve_full_isl=engine.scheduler_reserve_full_isl,
-        async_scheduling=engine.async_scheduling,
-    )
+    return SchedulerConfig(policy=engine.scheduling_policy, **_shared_flags(engine, SchedulerConfig))
+
+
+def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:
+    names = {field.name for field in fields(into)}
+    return {name: getattr(engine, name) for name in engine.__struct_fields__ if name in names}
 
 
 def workload(spec: WorkloadSpec) -> AgentWorkload:

@@ -46,14 +46,15 @@ def answers(result: Result) -> Iterator[str]:
     if any(point["ttft_p99_rests_on_few"] for point in result.points):
         few = [point["requests"] for point in result.points if point["ttft_p99_rests_on_few"]]
         yield (
-            f"A p99 here rests on {min(few):,.0f} to {max(few):,.0f} turns a seed ({result.seeds} seeds): intervals "
-            "are those of the mean over seeds, and contain neither the profile's error nor the block count's."
+            f"A p99 here rests on {min(few):,.0f} to {max(few):,.0f} turns a seed ({amount(result.seeds, 'seeds')}): "
+            "intervals are those of the mean over seeds, and contain neither the profile's error nor the block count's."
         )
 
 
 def amount(count: float, unit: str) -> str:
-    """Return `14 sessions`, `1 session`, `1 session per burst`."""
-    return f"{count:g} {unit.replace('sessions', 'session', 1) if count == 1 else unit}"
+    """Return `14 sessions`, `1 session`, `1 session per burst`: a unit is plural in its first word."""
+    first, *rest = unit.split(" ", 1)
+    return " ".join([f"{count:g}", first.removesuffix("s") if count == 1 else first, *rest])
 
 
 def knee_sentence(result: Result) -> str:
