@@ -7,7 +7,7 @@ OUT ?= out
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup cliff test check format coverage picture notebook clean
+.PHONY: help setup cliff test check format coverage picture profile notebook clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ coverage: setup ## Run the tests with branch coverage and its floor
 
 picture: setup ## Draw the README's picture and write its tables again (some three minutes)
 	$(BIN)/python notebooks/readme_tables.py
+
+profile: setup ## Fit the L4 profile to the one-session figures again
+	$(BIN)/python -m calibrate.l4_document > .profile.tmp && mv .profile.tmp sim/steptime/profiles/l4-qwen3-4b-fp8.yaml
 
 notebook: setup ## Execute the notebook into out/
 	@mkdir -p $(OUT)

@@ -34,15 +34,20 @@ def _failures(result: Result) -> Iterator[str]:
         yield from _cell_failures(cells, check)
     yield from _outside("knee_sessions", result.knee.sessions, checks.knee_sessions)
     yield from _outside("slo_sessions", result.slo_sessions, checks.slo_sessions)
+    yield from _outside("TTFT p50 added per session, in s,", _slope_s(result), checks.ttft_p50_slope_s)
+    plateau = [point for point in result.points if point["sessions"] >= PLATEAU_FROM_SESSIONS]
+    if checks.requests_per_s is not None and not plateau:
+        yield f"requests_per_s: no load of {PLATEAU_FROM_SESSIONS} sessions or more was simulated"
+    for point in plateau:
+        name = f"requests_per_s at {point['sessions']:g} sessions"
+        yield from _outside(name, point["requests_per_s"], checks.requests_per_s)
+
+
+def _slope_s(result: Result) -> float | None:
     first, last = result.points[0], result.points[-1]
-    if checks.ttft_p50_slope_s is not None and first is not last:
-        slope = (last["ttft_p50_s"] - first["ttft_p50_s"]) / (last["sessions"] - first["sessions"])
-        yield from _outside("TTFT p50 added per session, in s,", slope, checks.ttft_p50_slope_s)
-    if checks.requests_per_s is not None:
-        for point in result.points:
-            if point["sessions"] >= PLATEAU_FROM_SESSIONS:
-                name = f"requests_per_s at {point['sessions']:g} sessions"
-                yield from _outside(name, point["requests_per_s"], checks.requests_per_s)
+    if first is last:
+        return None
+    return (last["ttft_p50_s"] - first["ttft_p50_s"]) / (last["sessions"] - first["sessions"])
 
 
 def _cell_failures(cells: Sequence[CellError], check: CellCheck) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """The command line. Commands import what they need when they run, so `--help` is instant.
 
-Exit codes: 0 fine, 1 an asked-for check failed, 2 bad input (one line on stderr, no traceback).
+Exit codes: 0 fine, 1 an asked-for check failed, 2 bad input (one line on stderr, no traceback), 130 interrupted, 141
+nobody reads the output.
 """
 
+import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -23,12 +25,23 @@ class _Group(click.Group):
             _refuse(str(error))
         except click.UsageError as error:
             _refuse(error.format_message())
+        except (KeyboardInterrupt, click.Abort):
+            _leave(130)
+        except BrokenPipeError:
+            _leave(141)
+        except OSError as error:  # a full disk, say
+            _refuse(error.strerror or str(error))
 
 
 def _ours() -> tuple[type[Exception], ...]:
     """Return our errors; that of `workloads` only if it was imported, for numpy comes with it."""
     workloads = sys.modules.get("workloads.errors")
     return (KvcliffError,) if workloads is None else (KvcliffError, workloads.WorkloadError)
+
+
+def _leave(code: int) -> NoReturn:
+    """Go at once, as a shell expects after a signal: whoever read our output may be gone."""
+    os._exit(code)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -95,6 +108,7 @@ def run(
         explain=not quick,
         out=out if out is not None or as_json else Path("out"),
         as_json=as_json,
+        check=check,
     )
     failed = run_command(options)
     if check and failed:
@@ -133,7 +147,7 @@ def steps(recording: Path) -> None:
         raise RecordingError(f"{recording}: {error.strerror}") from None
     encode = msgspec.json.Encoder().encode
     for record in replay(decode_scenario(text, str(recording)), str(recording)):
-        sys.stdout.buffer.write(encode(record) + b"\n")
+        click.echo(encode(record))
 
 
 @main.command()

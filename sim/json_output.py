@@ -1,27 +1,22 @@
 """The result as one JSON object, for machines. NaN becomes null; floats keep their full value."""
 
 import math
+from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
 from sim.checks import failures, published_rows
 from sim.memory import MemoryLedger
+from sim.results.metrics import COUNTS
 from sim.results.published_errors import median_error
 from sim.run import Result
 from sim.scheduling.replay import POLICY_VERSION
 
-WHOLE = (
-    "sessions",
-    "requests",
-    "preemptions",
-    "reprefilled_tokens",
-    "unfinished",
-    "refused",
-    "evicted_blocks",
-)
+WHOLE = ("sessions", *COUNTS)
 
 
-def result_json(result: Result) -> dict[str, Any]:
-    """Return the result in plain types."""
+def result_json(result: Result, variants: Mapping[str, Result] = {}) -> dict[str, Any]:
+    """Return the result, and those of its variants, in plain types."""
     deployment = result.deployment
     scenario, knee, cause = deployment.scenario, result.knee, result.cause
     about_slo = cause is not None and knee.sessions is None
@@ -47,7 +42,10 @@ def result_json(result: Result) -> dict[str, Any]:
             "profile_kind": deployment.profile.provenance.kind,
             "scheduler_policy": f"vLLM V1 {POLICY_VERSION}",
             "seeds": result.seeds,
+            "overrides": list(deployment.overrides),
+            "kvcliff": version("kvcliff"),
         },
+        **({"variants": {name: result_json(one) for name, one in variants.items()}} if variants else {}),
     }
 
 

@@ -63,10 +63,14 @@ def run_scenario(
 
     knee = find_knee(ratios, ratios_at if explain else None)
     met = [deployment.slo.met_by_point(point) for point in points]
-    broken = next((level for level, holds in zip(levels, met, strict=True) if not holds), None)
-    where = knee.sessions if knee.sessions is not None else broken
-    cause = _cause(deployment, where, seeds, points, progress) if explain and where is not None else None
     has_slo = deployment.slo.ttft_p99_s is not None or deployment.slo.tpot_p99_s is not None
+    answered = [has_slo and point["requests"] > 0 for point in points]
+    broken = (level for level, holds, any_ in zip(levels, met, answered, strict=True) if any_ and not holds)
+    where = knee.sessions if knee.sessions is not None else next(broken, None)
+    past_kv_knee = knee.sessions is not None
+    cause = None
+    if explain and where is not None:
+        cause = _cause(deployment, where, seeds, points, progress, past_kv_knee=past_kv_knee)
     slo_sessions = slo_capacity(levels, met) if has_slo else None
     return Result(deployment, seeds, points, knee, slo_sessions, cause, first_runs)
 
@@ -104,7 +108,13 @@ def _ratio(limited_s: float, unlimited_s: float) -> float:
 
 
 def _cause(
-    deployment: Deployment, level: int, seeds: int, points: Sequence[dict[str, float]], progress: Progress
+    deployment: Deployment,
+    level: int,
+    seeds: int,
+    points: Sequence[dict[str, float]],
+    progress: Progress,
+    *,
+    past_kv_knee: bool,
 ) -> Cause:
     """Lift the limits one by one, over the same seeds; the point itself already knows the unlimited KV cache."""
     load, slo = deployment.load_at(level), deployment.slo
@@ -116,8 +126,9 @@ def _cause(
             for seed in range(seeds):
                 p99_s.append(run_metrics(simulate(setup, load, seed), MAIN, slo)["ttft_p99_s"])
                 progress(f"{level}, seed {seed}, without the limit of {limit}")
-            relieved[limit] = fmean(p99_s)
-    return Cause(level, point["ttft_p99_s"], relieved)
+            known = [value for value in p99_s if not math.isnan(value)]
+            relieved[limit] = fmean(known) if known else math.nan
+    return Cause(level, point["ttft_p99_s"], relieved, past_kv_knee)
 
 
 def turn_rows(result: Result) -> Iterator[dict[str, object]]:

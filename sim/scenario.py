@@ -4,6 +4,7 @@ Only the schema and its rules; `setup.py` turns a scenario into something that r
 own flag names. Every unknown key, wrong type or impossible number is one line with its place in the file.
 """
 
+import math
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,7 +17,7 @@ Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 Sessions = Annotated[int, Meta(ge=1, le=100_000)]
 Tokens = Annotated[int, Meta(ge=0, le=10_000_000)]
 Seconds = Annotated[float, Meta(ge=0, le=1e7)]
-Positive = Annotated[float, Meta(gt=0, le=1e9)]
+Positive = Annotated[float, Meta(gt=0, le=1e7)]
 
 
 class _Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -64,6 +65,25 @@ DistributionSpec = ConstantSpec | UniformSpec | ExponentialSpec | LognormalSpec 
 Number = Annotated[float, Meta(ge=0, le=1e7)]
 
 
+MOST_TURNS = 10_000
+
+
+def _span(spec: "Number | DistributionSpec") -> tuple[float, float]:
+    """Return about where a distribution's values lie."""
+    match spec:
+        case ConstantSpec():
+            return spec.value, spec.value
+        case UniformSpec():
+            return spec.low, spec.high
+        case ExponentialSpec():
+            return spec.mean, 10 * spec.mean
+        case LognormalSpec():
+            return spec.median, spec.median * math.exp(4 * spec.sigma)
+        case NormalSpec():
+            return spec.mean, spec.mean + 3 * spec.std
+    return float(spec), float(spec)
+
+
 class WorkloadSpec(_Base, frozen=True):
     """One kind of session; a bare number is a constant."""
 
@@ -73,13 +93,16 @@ class WorkloadSpec(_Base, frozen=True):
     output_tokens: Number | DistributionSpec
     think_s: Number | DistributionSpec = 0.0
     keeps_output: bool = True
-    prefix_name: str = "shared prefix"
+    prefix_name: str | None = None  # sessions with prefixes of one name share them; background ones get their own
 
     def __post_init__(self) -> None:
         for name in ("turns", "new_tokens", "output_tokens"):
             value = getattr(self, name)
-            if isinstance(value, float | int) and value < 1:
-                raise ValueError(f"{name} {value:g} must be at least 1")
+            least, most = _span(value)
+            if least < 1 and not isinstance(value, NormalSpec | LognormalSpec | ExponentialSpec):
+                raise ValueError(f"{name} {least:g} must be at least 1")
+            if name == "turns" and most > MOST_TURNS:
+                raise ValueError(f"turns up to {most:g} are more than the {MOST_TURNS:,} a session may have")
 
 
 class CommonStartSpec(_Base, tag_field="kind", tag="common", frozen=True):
@@ -149,13 +172,13 @@ class BackgroundSpec(_Base, frozen=True):
 
 
 class EngineSpec(_Base, frozen=True):
-    """vLLM's flags, with the defaults of its 0.32.0 on a GPU under 70 GiB unless said otherwise."""
+    """vLLM's flags, with the defaults of its 0.32.0 API server; the step budget and max_num_seqs go by GPU."""
 
     max_model_len: Annotated[int, Meta(ge=1, le=10_000_000)]
     kv_cache_dtype: str = "auto"
     gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.92
-    max_num_batched_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] = 2048
-    max_num_seqs: Annotated[int, Meta(ge=1, le=100_000)] = 256
+    max_num_batched_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None  # by GPU, as vLLM chooses
+    max_num_seqs: Annotated[int, Meta(ge=1, le=100_000)] | None = None  # by GPU too
     block_size: Annotated[int, Meta(ge=1, le=4096)] = 16
     enable_prefix_caching: bool = True
     enable_chunked_prefill: bool = True
@@ -173,10 +196,11 @@ class EngineSpec(_Base, frozen=True):
     def __post_init__(self) -> None:
         if self.kv_cache_dtype not in KV_DTYPES:
             raise ValueError(f"kv_cache_dtype {one_of(self.kv_cache_dtype, KV_DTYPES)}")
-        if not self.enable_chunked_prefill and self.max_num_batched_tokens < self.max_model_len:
+        budget = self.max_num_batched_tokens
+        if not self.enable_chunked_prefill and (budget is None or budget < self.max_model_len):
             raise ValueError(
-                f"max_num_batched_tokens {self.max_num_batched_tokens} must be at least max_model_len "
-                f"{self.max_model_len} when enable_chunked_prefill is false (vLLM refuses it too)"
+                f"max_num_batched_tokens {budget} must be at least max_model_len {self.max_model_len} when "
+                "enable_chunked_prefill is false (vLLM refuses it too)"
             )
         if self.kv_cache_tokens is not None and self.num_gpu_blocks_override is not None:
             raise ValueError("kv_cache_tokens and num_gpu_blocks_override say the same thing; give one")
@@ -237,6 +261,9 @@ class ChecksSpec(_Base, frozen=True):
     requests_per_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None  # beyond 6 sessions
 
 
+BASE_VARIANT = "as it is"
+
+
 class VariantSpec(_Base, frozen=True):
     """The same scenario with some keys changed: a what-if, or a choice the source left open."""
 
@@ -248,7 +275,7 @@ class VariantSpec(_Base, frozen=True):
 class Scenario(_Base, frozen=True):
     """A whole scenario file."""
 
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     gpu: str
     model: str
     weight_dtype: str
@@ -270,6 +297,9 @@ class Scenario(_Base, frozen=True):
     def __post_init__(self) -> None:
         if self.stop.sessions_per_client is not None and not isinstance(self.load, ClosedLoopSpec):
             raise ValueError("stop.sessions_per_client needs load.kind closed: open loops have no clients")
+        names = [BASE_VARIANT, *(variant.name for variant in self.variants)]
+        if len(set(names)) < len(names):
+            raise ValueError(f"variants need names of their own, and none may be called {BASE_VARIANT!r}")
         levels = load_levels(self.load)
         if sorted(set(levels)) != levels:
             raise ValueError(f"load levels {levels} must ascend without repeats")

@@ -8,7 +8,7 @@ from sim.engine.clients import Population, StopRule
 from sim.engine.frontend import FrontendTimes
 from sim.engine.simulation import EngineSetup, LoadSetup
 from sim.errors import ProfileError, ScenarioError
-from sim.memory import MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
+from sim.memory import BatchLimits, MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
 from sim.results.metrics import Slo
 from sim.scenario import (
     BurstsSpec,
@@ -52,6 +52,7 @@ class Deployment:
     ledger: MemoryLedger
     profile: Profile
     engine: EngineSetup
+    overrides: tuple[str, ...] = ()  # of --set, for whoever reads the result
 
     @property
     def slo(self) -> Slo:
@@ -76,7 +77,7 @@ class Deployment:
             populations.append(
                 Population(
                     BACKGROUND,
-                    workload(background.workload),
+                    workload(background.workload, "background prefix"),
                     CommonStart(),
                     clients=background.sessions,
                     priority=background.priority,
@@ -108,7 +109,7 @@ def deploy(scenario: Scenario, place: str) -> Deployment:
         _check_weight_dtype(profile, model, scenario.weight_dtype)
     engine = scenario.engine
     setup = EngineSetup(
-        scheduler=scheduler_config(engine),
+        scheduler=scheduler_config(engine, ledger.limits),
         num_gpu_blocks=ledger.num_gpu_blocks,
         steps=step_time_model(profile, gpu, model, engine.kv_cache_dtype),
         frontend=_frontend(scenario, profile),
@@ -130,9 +131,10 @@ def memory_settings(scenario: Scenario) -> MemorySettings:
     return MemorySettings(weight_dtype=scenario.weight_dtype, **_shared_flags(scenario.engine, MemorySettings))
 
 
-def scheduler_config(engine: EngineSpec) -> SchedulerConfig:
-    """Return the scheduler's part of the engine flags."""
-    return SchedulerConfig(policy=engine.scheduling_policy, **_shared_flags(engine, SchedulerConfig))
+def scheduler_config(engine: EngineSpec, limits: BatchLimits) -> SchedulerConfig:
+    """Return the scheduler's part of the engine flags, what they leave open filled in."""
+    config = SchedulerConfig(policy=engine.scheduling_policy, **_shared_flags(engine, SchedulerConfig))
+    return replace(config, max_num_batched_tokens=limits.max_num_batched_tokens, max_num_seqs=limits.max_num_seqs)
 
 
 def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:
@@ -140,8 +142,8 @@ def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:
     return {name: getattr(engine, name) for name in engine.__struct_fields__ if name in names}
 
 
-def workload(spec: WorkloadSpec) -> AgentWorkload:
-    """Return the sessions a spec describes."""
+def workload(spec: WorkloadSpec, prefix_name: str = "shared prefix") -> AgentWorkload:
+    """Return the sessions a spec describes; `prefix_name` is what its prefix is called unless it says so."""
     return AgentWorkload(
         shared_prefix_tokens=spec.shared_prefix_tokens,
         turns=_distribution(spec.turns),
@@ -149,7 +151,7 @@ def workload(spec: WorkloadSpec) -> AgentWorkload:
         output_tokens=_distribution(spec.output_tokens),
         think_s=_distribution(spec.think_s),
         keeps_output=spec.keeps_output,
-        prefix_name=spec.prefix_name,
+        prefix_name=spec.prefix_name or prefix_name,
     )
 
 

@@ -46,6 +46,6 @@ class AgentWorkload:
 
     @property
     def mean_unique_tokens(self) -> float:
-        """Tokens that belong to one session alone at its deepest, on average."""
+        """Tokens that belong to one session alone at its deepest, on average: its last answer included."""
         turns, kept = self.turns.mean, self.output_tokens.mean if self.keeps_output else 0.0
-        return turns * self.new_tokens.mean + (turns - 1) * kept
+        return turns * self.new_tokens.mean + (turns - 1) * kept + self.output_tokens.mean

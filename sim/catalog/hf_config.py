@@ -83,9 +83,12 @@ def _refuse_what_is_not_modelled(file: Path, config: dict[str, Any]) -> None:
     family = config.get("model_type", "llama")
     if family not in _FAMILIES:
         raise CatalogError(f"{file}: model_type {family!r} is not modelled yet; modelled: {', '.join(_FAMILIES)}")
-    kinds = set(config.get("layer_types") or ()) - {"full_attention"}
+    layers = config.get("layer_types") or []
+    if not isinstance(layers, list):
+        raise CatalogError(f"{file}: layer_types {layers!r} must be a list")
+    kinds = {str(kind) for kind in layers} - {"full_attention"}
     if kinds:
-        raise CatalogError(f"{file}: layer_types {', '.join(sorted(map(str, kinds)))} not modelled yet")
+        raise CatalogError(f"{file}: layer_types {', '.join(sorted(kinds))} not modelled yet")
     if config.get("decoder_sparse_step", 1) != 1:
         raise CatalogError(f"{file}: decoder_sparse_step means a mix of dense and expert layers, not modelled yet")
     if family in _WINDOW_BY_DEFAULT and "sliding_window" not in config:

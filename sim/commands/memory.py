@@ -18,6 +18,8 @@ from sim.strict_yaml import apply_overrides, decode, load_yaml
 
 def memory_command(scenario: Path | None, overrides: Sequence[str], flags: dict[str, Any], *, as_json: bool) -> None:
     """Print the ledger; flags override the scenario's engine settings."""
+    if scenario is None and overrides:
+        raise MemoryLedgerError("--set changes a scenario, and none is given; use vLLM's flags instead")
     ledger = _of_scenario(scenario, overrides, flags) if scenario is not None else _of_flags(flags)
     if as_json:
         click.echo(json.dumps(ledger_json(ledger)))

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -34,6 +33,7 @@ class RunOptions:
     explain: bool = True
     out: Path | None = None
     as_json: bool = False
+    check: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +63,12 @@ def run_command(options: RunOptions) -> list[str]:
                 for name, one in job.variants.items()
             }
             finished.append((result, variants))
+    written = _write(finished, options.out) if options.out is not None else []
     if options.as_json:
-        printed = [_json(result, variants) for result, variants in finished]
+        printed = [result_json(result, variants) for result, variants in finished]
         click.echo(json.dumps(printed[0] if len(printed) == 1 else {"scenarios": printed}, allow_nan=False))
     else:
-        _show(finished)
-    if options.out is not None:
-        from sim.report.files import write_comparison, write_files
-
-        written = [path for result, variants in finished for path in write_files(result, variants, options.out)]
-        if len(finished) > 1:
-            written += write_comparison([result for result, _ in finished], options.out)
-        if not options.as_json:
-            from sim.report.terminal import print_files
-
-            print_files(written)
+        _show(finished, written, check=options.check)
     several = len(finished) > 1
     return [
         f"{result.deployment.scenario.name}: {line}" if several else line
@@ -95,20 +86,25 @@ def _check_writable(folder: Path) -> None:
         raise ScenarioError(f"--out: {folder} cannot be written: no permission for {nearest}")
 
 
-def _show(finished: Sequence[tuple[Result, Mapping[str, Result]]]) -> None:
-    from sim.report.terminal import print_comparison, print_result
+def _write(finished: Sequence[tuple[Result, Mapping[str, Result]]], out: Path) -> list[Path]:
+    """Write all files before anything is printed: a closed pipe must not cost them."""
+    from sim.report.files import write_comparison, write_files
+
+    written = [path for result, variants in finished for path in write_files(result, variants, out)]
+    if len(finished) > 1:
+        written += write_comparison([result for result, _ in finished], out)
+    return written
+
+
+def _show(finished: Sequence[tuple[Result, Mapping[str, Result]]], written: Sequence[Path], *, check: bool) -> None:
+    from sim.report.terminal import print_comparison, print_files, print_result
 
     for result, variants in finished:
-        print_result(result, variants)
+        print_result(result, variants, check=check)
     if len(finished) > 1:
         print_comparison([result for result, _ in finished])
-
-
-def _json(result: Result, variants: Mapping[str, Result]) -> dict[str, Any]:
-    printed = result_json(result)
-    if variants:
-        printed["variants"] = {name: result_json(one) for name, one in variants.items()}
-    return printed
+    if written:
+        print_files(written)
 
 
 def _job(path: Path, options: RunOptions) -> _Job:
@@ -121,7 +117,7 @@ def _job(path: Path, options: RunOptions) -> _Job:
 
 
 def _deploy(document: YamlDocument, options: RunOptions) -> Deployment:
-    deployment = deploy(decode(document, Scenario), document.source)
+    deployment = replace(deploy(decode(document, Scenario), document.source), overrides=tuple(options.overrides))
     if options.seeds is None:
         return deployment
     return replace(deployment, scenario=msgspec.structs.replace(deployment.scenario, seeds=options.seeds))

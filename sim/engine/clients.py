@@ -1,8 +1,8 @@
 """Sessions as SimPy processes: closed loops of N clients, or sessions that arrive from outside.
 
 A client sends a turn, waits for its last token, thinks, and sends the next; when its session is over it starts
-another. Every client draws from its own random stream, so adding clients changes nothing for the others:
-runs with more sessions, or another engine, meet the same sessions (common random numbers).
+another. Every client draws from its own random stream: runs with more sessions, or another engine, meet the same
+sessions (common random numbers). Only a staggered start depends on how many clients there are.
 """
 
 import itertools
@@ -42,7 +42,6 @@ class StopRule:
     requests: int | None = None
     duration_s: float | None = None
     sessions_per_client: int | None = None
-    after_completion_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -99,9 +98,13 @@ class Audience:
         yield self.env.timeout(offset_s)
         limit = self.stop_rule.sessions_per_client if population.ends_run else None
         counter: Iterator[int] = itertools.count() if limit is None else iter(range(limit))
+        think_s = 0.0
         for number in counter:
+            if think_s:
+                yield self.env.timeout(think_s)
             session = population.workload.session(f"{population.name} {client}.{number}", rng)
             yield from self._converse(population, client, session)
+            think_s = session.turns[-1].think_s
 
     def _open_loop(
         self, population: Population, seed: int, index: int, rng: np.random.Generator
@@ -114,7 +117,10 @@ class Audience:
             self._begin(population, self._converse(population, number, session))
 
     def _converse(self, population: Population, client: int, session: Session) -> Generator[simpy.Event, None, None]:
+        think_s = 0.0
         for number, (turn, prompt) in enumerate(zip(session.turns, session.prompts(), strict=True)):
+            if think_s:
+                yield self.env.timeout(think_s)
             tokens = total_tokens(prompt.spans)
             record = TurnRecord(population.name, client, session.name, number, tokens, turn.output_tokens, self.env.now)
             self.records.append(record)
@@ -129,8 +135,7 @@ class Audience:
                 break
             yield done
             self._count(population, record)
-            if turn.think_s:
-                yield self.env.timeout(turn.think_s)
+            think_s = turn.think_s
 
     def _count(self, population: Population, record: TurnRecord) -> None:
         """Count answers of either kind apart: a run in which every turn is refused ends too."""

@@ -55,23 +55,23 @@ class Engine:
     def submit(self, prompt: Prompt, record: TurnRecord, priority: int = 0) -> simpy.Event | None:
         """Queue a turn and return the event of its last token; None if it can never fit (then refused)."""
         room = self.scheduler.config.max_model_len - record.prompt_tokens
-        output_tokens = min(record.output_tokens, max(room, 1))
+        record.output_tokens = min(record.output_tokens, max(room, 1))
+        record.queued_s = self.env.now
+        if not self.scheduler.can_ever_fit(record.prompt_tokens, record.output_tokens):
+            record.outcome = Outcome.REFUSED
+            return None
         number = len(self._records)
+        answer = prompt.output._replace(length=record.output_tokens)
         request = Request(
             str(number),
             number,
             record.prompt_tokens,
-            output_tokens,
-            self._content.nodes([*prompt.spans, prompt.output._replace(length=output_tokens)]),
+            record.output_tokens,
+            self._content.nodes([*prompt.spans, answer]),
             self.scheduler.config.block_size,
             priority=priority,
             arrival=float(number),  # distinct, as real times are: ties of priority could preempt each other for ever
         )
-        record.queued_s = self.env.now
-        record.output_tokens = output_tokens
-        if not self.scheduler.can_ever_fit(request):
-            record.outcome = Outcome.REFUSED
-            return None
         self._records.append(record)
         self.scheduler.add(request)
         done = self._done[number] = self.env.event()

@@ -1,5 +1,6 @@
 """Charts to files: PNG and SVG, the same bytes for the same chart, whole or not at all."""
 
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,7 +25,8 @@ def save_figure(figure: Figure, path_stem: str | Path) -> list[Path]:
     paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in METADATA}
     with ExitStack() as stack:
         partials = {kind: stack.enter_context(replacing(path)) for kind, path in paths.items()}
-        with chart_style():
+        with chart_style(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # a script the font lacks shows as boxes, the files are whole
             for kind, partial in partials.items():
                 figure.savefig(partial, format=kind, dpi=DPI, metadata=METADATA[kind])
     return list(paths.values())

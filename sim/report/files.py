@@ -15,6 +15,7 @@ from sim.report.charts import cliff_chart, compare_chart, save_figure
 from sim.report.csv_files import write_csv
 from sim.report.sentences import assumptions
 from sim.run import Result, turn_rows
+from sim.scenario import BASE_VARIANT
 
 
 def write_files(result: Result, variants: Mapping[str, Result], out: Path) -> list[Path]:
@@ -28,7 +29,7 @@ def write_files(result: Result, variants: Mapping[str, Result], out: Path) -> li
         folder.mkdir(parents=True, exist_ok=True)
         written = save_figure(_cliff(result), folder / "cliff")
         if variants:
-            named = {"as it is": result, **variants}
+            named = {BASE_VARIANT: result, **variants}
             figure = compare_chart(
                 {name: one.points for name, one in named.items()},
                 title=f"{scenario.name}: TTFT p99 of its variants",
@@ -40,7 +41,7 @@ def write_files(result: Result, variants: Mapping[str, Result], out: Path) -> li
         written.append(write_csv(folder / "points.csv", result.points))
         written.append(write_csv(folder / "turns.csv", turn_rows(result)))
         with replacing(folder / "result.json") as path:
-            path.write_text(json.dumps(result_json(result), indent=1) + "\n", encoding="utf-8")
+            path.write_text(json.dumps(result_json(result, variants), indent=1) + "\n", encoding="utf-8")
         written.append(folder / "result.json")
     except OSError as error:
         raise ScenarioError(f"{folder}: cannot be written: {error.strerror}") from None

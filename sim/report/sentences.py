@@ -2,14 +2,24 @@
 
 from collections.abc import Iterator
 
+from sim.engine.record import Outcome, TurnRecord
 from sim.run import Result
 from sim.scheduling.replay import POLICY_VERSION
 from sim.setup import Deployment
 from sim.units import gib, seconds
 
+UNFINISHED_SHARE = 0.1
+
 
 def assumptions(deployment: Deployment) -> Iterator[str]:
     """Yield where the numbers come from."""
+    if deployment.overrides:
+        yield f"changed by --set: {', '.join(deployment.overrides)}"
+    limits = deployment.ledger.limits
+    yield (
+        f"engine: max_num_batched_tokens {limits.max_num_batched_tokens:,}, max_num_seqs {limits.max_num_seqs:,}, "
+        f"max_model_len {limits.max_model_len:,}{_beyond_positions(deployment)}"
+    )
     ledger, profile = deployment.ledger, deployment.profile
     yield (
         f"step times: {profile.provenance.kind}, profile {profile.name}; scheduling: vLLM V1 as of {POLICY_VERSION}, "
@@ -32,6 +42,7 @@ def assumptions(deployment: Deployment) -> Iterator[str]:
 def answers(result: Result) -> Iterator[str]:
     """Yield the knee, its cause, the SLO capacity, and what to doubt."""
     yield knee_sentence(result)
+    yield from _doubts(result)
     cause = result.cause
     if cause is not None:
         relieved = ", ".join(f"{name} {seconds(value)}" for name, value in cause.relieved_ttft_p99_s.items())
@@ -51,6 +62,38 @@ def answers(result: Result) -> Iterator[str]:
         )
 
 
+def _beyond_positions(deployment: Deployment) -> str:
+    positions = deployment.model.max_position_embeddings
+    if deployment.ledger.limits.max_model_len <= positions:
+        return ""
+    return f" (beyond the model's {positions:,} positions: vLLM wants rope scaling or an override)"
+
+
+def _doubts(result: Result) -> Iterator[str]:
+    """Yield what makes the figures mean less than they seem to."""
+    refused = [record for run in result.first_runs.values() for record in run.records if _was_refused(record)]
+    if refused:
+        longest = max(record.prompt_tokens + record.output_tokens for record in refused)
+        ledger = result.deployment.ledger
+        yield (
+            f"Turns were refused as too long: up to {longest:,} tokens, where max_model_len is "
+            f"{ledger.limits.max_model_len:,} and the KV cache has {ledger.kv_cache_tokens:,}."
+        )
+    cut = [point for point in result.points if point["unfinished"] > UNFINISHED_SHARE * point["requests"]]
+    if cut:
+        counts = ", ".join(f"{point['sessions']:g}" for point in cut)
+        yield (
+            f"At {counts} {result.load_unit} many turns were unfinished when the run stopped; percentiles leave them "
+            "out, so the truth is worse. Let it run longer (stop)."
+        )
+    if result.seeds > 1 and all(point.get("ttft_p99_s_low") == point.get("ttft_p99_s_high") for point in result.points):
+        yield "All seeds gave the same: nothing in this scenario is random, so there is no interval."
+
+
+def _was_refused(record: TurnRecord) -> bool:
+    return record.outcome is Outcome.REFUSED
+
+
 def amount(count: float, unit: str) -> str:
     """Return `14 sessions`, `1 session`, `1 session per burst`: a unit is plural in its first word."""
     first, *rest = unit.split(" ", 1)
@@ -60,6 +103,8 @@ def amount(count: float, unit: str) -> str:
 def knee_sentence(result: Result) -> str:
     """Say where the KV knee is and how sure that is."""
     knee = result.knee
+    if not any(point["requests"] for point in result.points):
+        return "Nothing was answered at any load: there is no knee to speak of."
     if knee.sessions is None:
         last = result.points[-1]["sessions"]
         return f"No KV knee up to {amount(last, result.load_unit)}: p99 TTFT stays within 3x of an unlimited KV cache."

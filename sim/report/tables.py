@@ -28,7 +28,7 @@ OTHERS = {
 }
 SESSIONS = "ses-\nsions"
 SHARES = ("prefix_hit_rate", "kv_usage_peak")
-COUNTS = ("preemptions", "reprefilled_tokens")
+SHORT_COUNTS = ("preemptions", "reprefilled_tokens")
 
 
 def points_table(points: Iterable[Row], published: Iterable[Row] = (), knee_sessions: float | None = None) -> Table:
@@ -113,7 +113,7 @@ def _plain(row: Row, metric: str) -> str:
         return "-"
     if metric in SHARES:
         return f"{value:.0%}"
-    if metric in COUNTS:
+    if metric in SHORT_COUNTS:
         return _count(value)
     return humane(value, metric)
 

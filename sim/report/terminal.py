@@ -1,24 +1,28 @@
 """A result in the terminal: what was assumed, the table, the knee in a sentence, what to doubt."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.rule import Rule
+from rich.text import Text
 
 from sim.checks import failures, published_rows
 from sim.report.sentences import answers, assumptions
 from sim.report.tables import comparison_table, points_table, published_table, sensitivity_table
 from sim.run import Result
-from sim.scenario import load_levels
+from sim.scenario import BASE_VARIANT
+
+LEAST_COLUMNS = 80
 
 
-def print_result(result: Result, variants: Mapping[str, Result]) -> None:
+def print_result(result: Result, variants: Mapping[str, Result], *, check: bool = False) -> None:
     """Print everything a planner reads first."""
-    console = Console(highlight=False)
+    console = _console()
     scenario = result.deployment.scenario
-    console.print(f"[bold]{scenario.name}[/bold]  {scenario.description}")
+    console.print(Text.assemble((scenario.name, "bold"), "  ", scenario.description))
     for line in assumptions(result.deployment):
         console.print(Padding(line, (0, 0, 0, 2)), style="dim")
     console.print()
@@ -28,6 +32,8 @@ def print_result(result: Result, variants: Mapping[str, Result]) -> None:
     if published:
         console.print()
         console.print(published_table(result.points, published))
+        for statement in scenario.published.statements if scenario.published is not None else ():
+            console.print(Padding(f"published: {statement}", (0, 0, 0, 2)), style="dim")
     console.print()
     for line in answers(result):
         console.print(line)
@@ -35,14 +41,20 @@ def print_result(result: Result, variants: Mapping[str, Result]) -> None:
         console.print()
         where = variants_at(result)
         console.print(sensitivity_table(variant_rows(result, variants, where), where))
-    if simulated.issuperset(load_levels(scenario.load)):  # a part of the sweep cannot meet checks on the whole
-        for line in failures(result):
-            console.print(f"[yellow]check not met:[/yellow] {line}")
+    for line in failures(result) if check else ():
+        console.print(Text.assemble(("check not met: ", "yellow"), line))
+
+
+def _console() -> Console:
+    """Return a console of at least 80 columns that takes brackets in names for brackets."""
+    console = Console(highlight=False, markup=False)
+    console.width = max(console.width, LEAST_COLUMNS)
+    return console
 
 
 def print_comparison(results: Sequence[Result]) -> None:
     """Print one line a scenario: capacity, what division says, what was published, what the simulation says."""
-    console = Console(highlight=False)
+    console = _console()
     console.print(Rule("compared", style="dim"))
     console.print(comparison_table(comparison_rows(results)))
 
@@ -77,8 +89,9 @@ def variant_rows(result: Result, variants: Mapping[str, Result], where: float) -
     """Return one row a variant: its knee, and latency and throughput at one load."""
     base = next(point for point in result.points if point["sessions"] == where)
     rows: list[dict[str, object]] = []
-    for name, one in {"as it is": result, **variants}.items():
-        at = next((point for point in one.points if point["sessions"] == where), {})
+    for name, one in {BASE_VARIANT: result, **variants}.items():
+        same_load = one.load_unit == result.load_unit
+        at = next((point for point in one.points if same_load and point["sessions"] == where), {})
         rate = at.get("requests_per_s", float("nan"))
         rows.append(
             {
@@ -86,7 +99,7 @@ def variant_rows(result: Result, variants: Mapping[str, Result], where: float) -
                 "knee_sessions": one.knee.sessions,
                 "ttft_p99_s": at.get("ttft_p99_s", float("nan")),
                 "requests_per_s": rate,
-                "change": "" if one is result else rate / base["requests_per_s"] - 1,
+                "change": "" if one is result or math.isnan(rate) else rate / base["requests_per_s"] - 1,
             }
         )
     return rows
@@ -94,7 +107,7 @@ def variant_rows(result: Result, variants: Mapping[str, Result], where: float) -
 
 def print_files(paths: Sequence[Path]) -> None:
     """Say where the files went."""
-    console = Console(highlight=False)
+    console = _console()
     console.print()
     for path in paths:
         console.print(f"wrote {path}", style="dim", soft_wrap=True)

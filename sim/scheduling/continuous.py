@@ -89,16 +89,16 @@ class ContinuousScheduler:
         """Whether anything is waiting or running."""
         return bool(self.waiting or self.running)
 
-    def can_ever_fit(self, request: Request) -> bool:
+    def can_ever_fit(self, prompt_tokens: int, output_tokens: int) -> bool:
         """Whether the request, its output included, fits an otherwise empty pool and max_model_len.
 
         With chunked prefill off it must fit one step's budget too: once preempted, it comes back whole.
         """
-        last_with_kv = request.prompt_tokens + request.output_tokens - 1
+        last_with_kv = prompt_tokens + output_tokens - 1
         blocks = self._blocks_for(last_with_kv)
         in_one_step = self.config.enable_chunked_prefill or last_with_kv <= self.config.max_num_batched_tokens
         fits = blocks <= self.pool.usable_blocks and in_one_step
-        return fits and request.prompt_tokens < self.config.max_model_len
+        return fits and prompt_tokens < self.config.max_model_len
 
     def add(self, request: Request) -> None:
         """Put a new request in line."""

@@ -3,8 +3,8 @@
 Format and fields: the README beside the recordings (vLLM 0.32.0). `replay.py` steps what is read here.
 """
 
+import itertools
 from collections.abc import Iterator
-from math import isfinite
 from reprlib import repr as short_repr
 from typing import Any
 
@@ -14,6 +14,7 @@ from sim.errors import RecordingError, one_of
 from sim.scheduling.continuous import SchedulerConfig
 from workloads.span import Span, joined, total_tokens
 
+MOST_TOKENS = 100_000_000  # of one request
 MOST_BLOCKS = 100_000_000  # 1.6 billion tokens: more is a slip of the pen
 _SEGMENT = 1_000_000  # token i of segment s has the id s * 1,000,000 + i
 _FIRST_OUTPUT = 2_000_000_000  # the request at list index k answers with this token + k
@@ -82,9 +83,11 @@ def _check_settings(scenario: RecordedScenario, place: str) -> None:
         )
     for key in ("block_size", "max_num_batched_tokens", "max_num_seqs", "max_model_len"):
         _at_least(place, key, getattr(scenario, key), 1)
+    if scenario.max_model_len > MOST_TOKENS:
+        raise RecordingError(f"{place}: max_model_len {scenario.max_model_len} must be at most {MOST_TOKENS:,}")
     _at_least(place, "long_prefill_token_threshold", scenario.long_prefill_token_threshold, 0)
-    if not isfinite(scenario.watermark) or scenario.watermark < 0:
-        raise RecordingError(f"{place}: watermark {scenario.watermark} must be a finite number of at least 0")
+    if not 0 <= scenario.watermark <= 1:
+        raise RecordingError(f"{place}: watermark {scenario.watermark} must lie between 0 and 1")
     if scenario.policy not in ("fcfs", "priority"):
         raise RecordingError(f"{place}: policy {one_of(scenario.policy, ('fcfs', 'priority'))}")
     if scenario.arrival_time_mode not in ("unique", "step"):
@@ -137,6 +140,7 @@ class RecordedPrompts:
         self._max_model_len = scenario.max_model_len
         self._place = place
         self._known: dict[str, tuple[Span, ...]] = {}
+        self._conversations: dict[str, tuple[Span, ...]] = {}
         for name in self._requests:
             self._resolve(name)
 
@@ -151,9 +155,12 @@ class RecordedPrompts:
 
     def conversation(self, name: str) -> tuple[Span, ...]:
         """Return prompt and output."""
-        token = self._requests[name].output_token
-        value = _FIRST_OUTPUT + self._index[name] if token is None else token
-        return joined([*self.prompt(name), *(Span("token", value, 1) for _ in range(self.outputs(name)))])
+        if name not in self._conversations:
+            token = self._requests[name].output_token
+            value = _FIRST_OUTPUT + self._index[name] if token is None else token
+            answer = itertools.repeat(Span("token", value, 1), self.outputs(name))
+            self._conversations[name] = joined([*self.prompt(name), *answer])
+        return self._conversations[name]
 
     def _resolve(self, name: str) -> None:
         """Resolve a prompt after those it quotes; a stack of its own, as conversations can be long chains."""

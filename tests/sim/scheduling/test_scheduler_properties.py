@@ -138,7 +138,7 @@ def test_every_request_that_fits_finishes_with_exactly_its_tokens(
 ) -> None:
     """Whatever the settings; each token is generated once and every token with KV was computed or hit."""
     run = Run(config, asked, spare_blocks, caching=caching)
-    assert all(run.scheduler.can_ever_fit(request) for request in run.requests)
+    assert all(run.scheduler.can_ever_fit(one.prompt_tokens, one.output_tokens) for one in run.requests)
     run.go()
     for request in run.requests:
         assert request.status is Status.FINISHED
@@ -171,20 +171,19 @@ def small(**changes: Any) -> tuple[ContinuousScheduler, ContentTree]:
 )
 def test_what_can_ever_fit_counts_no_kv_for_the_last_token(prompt: int, output: int, *, fits: bool) -> None:
     """Prompt P and N outputs need P + N - 1 tokens of KV (rule 5)."""
-    scheduler, tree = small()
-    assert scheduler.can_ever_fit(Run.request(tree, 0, Asked(0, prompt, output, 0, 0), 4)) == fits
+    scheduler, _ = small()
+    assert scheduler.can_ever_fit(prompt, output) == fits
 
 
 def test_what_can_ever_fit_respects_the_other_limits() -> None:
     """max_model_len leaves room for an answer; without chunked prefill a resumed request is one chunk."""
-    scheduler, tree = small()
-    request = Run.request(tree, 0, Asked(0, 10, 3, 0, 0), 4)
-    assert scheduler.can_ever_fit(request)
-    assert not replace_config(scheduler, max_model_len=10).can_ever_fit(request)
-    assert replace_config(scheduler, max_num_batched_tokens=2).can_ever_fit(request)
+    scheduler, _ = small()
+    assert scheduler.can_ever_fit(10, 3)
+    assert not replace_config(scheduler, max_model_len=10).can_ever_fit(10, 3)
+    assert replace_config(scheduler, max_num_batched_tokens=2).can_ever_fit(10, 3)
     for budget, fits in ((11, False), (12, True)):
         changed = replace_config(scheduler, enable_chunked_prefill=False, max_num_batched_tokens=budget)
-        assert changed.can_ever_fit(request) == fits
+        assert changed.can_ever_fit(10, 3) == fits
 
 
 def replace_config(scheduler: ContinuousScheduler, **changes: Any) -> ContinuousScheduler:
