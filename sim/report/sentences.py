@@ -73,10 +73,10 @@ def _doubts(result: Result) -> Iterator[str]:
     """Yield what makes the figures mean less than they seem to."""
     refused = [record for run in result.first_runs.values() for record in run.records if _was_refused(record)]
     if refused:
-        longest = max(record.prompt_tokens + record.output_tokens for record in refused)
+        longest = max(record.prompt_tokens for record in refused)
         ledger = result.deployment.ledger
         yield (
-            f"Turns were refused as too long: up to {longest:,} tokens, where max_model_len is "
+            f"Turns were refused as too long: prompts of up to {longest:,} tokens, where max_model_len is "
             f"{ledger.limits.max_model_len:,} and the KV cache has {ledger.kv_cache_tokens:,}."
         )
     cut = [point for point in result.points if point["unfinished"] > UNFINISHED_SHARE * point["requests"]]

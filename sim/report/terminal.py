@@ -45,9 +45,16 @@ def print_result(result: Result, variants: Mapping[str, Result], *, check: bool 
         console.print(Text.assemble(("check not met: ", "yellow"), line))
 
 
+class _PlainConsole(Console):
+    """Leaves a closed pipe to the command line, which knows the exit code for it."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def _console() -> Console:
     """Return a console of at least 80 columns that takes brackets in names for brackets."""
-    console = Console(highlight=False, markup=False)
+    console = _PlainConsole(highlight=False, markup=False)
     console.width = max(console.width, LEAST_COLUMNS)
     return console
 

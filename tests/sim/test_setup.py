@@ -144,12 +144,12 @@ def test_a_frontend_of_the_scenario_replaces_the_profiles() -> None:
 
 
 def test_the_division_by_hand_is_capacity_less_prefix_over_a_sessions_own_tokens() -> None:
-    """(20,000 - 512) / (4 x 100 + 3 x 5): 46 sessions; a source that names its own divisor is followed."""
+    """(20,000 - 512) / (4 x 100 + 4 x 5): 46 sessions; a source that names its own divisor is followed."""
     by_hand = deployed().arithmetic
     assert (by_hand.kv_cache_tokens, by_hand.shared_prefix_tokens, by_hand.unique_tokens_per_session) == (
         20_000,
         512,
-        415,
+        420,
     )
     assert by_hand.sessions == 46
     assert deployed("published={source: a book, unique_tokens_per_session: 1000}").arithmetic.sessions == 19

@@ -68,12 +68,12 @@ def test_agent_sessions_are_the_same_for_the_same_seed() -> None:
     assert sessions[0] == sessions[1] != sessions[2]
 
 
-@pytest.mark.parametrize(("keeps_output", "unique"), [(True, 5 * 40 + 4 * 7), (False, 5 * 40)])
-def test_an_agents_mean_depth_is_that_of_its_last_prompt(*, keeps_output: bool, unique: int) -> None:
-    """Constants leave no doubt: turns times new tokens, and the answers that come back."""
+@pytest.mark.parametrize(("keeps_output", "unique"), [(True, 5 * 40 + 5 * 7), (False, 5 * 40 + 7)])
+def test_an_agents_mean_depth_is_that_of_its_last_prompt_and_answer(*, keeps_output: bool, unique: int) -> None:
+    """Constants leave no doubt: turns times new tokens, the answers that come back, and the last answer."""
     workload = AgentWorkload(100, Constant(5), Constant(40), Constant(7), keeps_output=keeps_output)
     *_, last = workload.session("s", np.random.default_rng(0)).prompts()
-    assert workload.mean_unique_tokens == unique == total_tokens(last.spans) - 100
+    assert workload.mean_unique_tokens == unique == total_tokens(last.spans) - 100 + last.output.length
 
 
 def test_an_agent_may_share_nothing_but_not_less() -> None:

@@ -30,7 +30,7 @@ def test_a_lone_session_of_two_turns_takes_the_times_worked_out_by_hand(*, async
     assert (second.hit_tokens, second.prompt_tokens) == (96, 203)
     assert (second.first_token_s, second.last_token_s) == pytest.approx((9.09, 11.11))
     assert (second.ttft_s, second.e2e_s) == pytest.approx((9.09 - 6.52, 11.11 - 6.52))
-    assert run.duration_s == pytest.approx(13.11)  # the last thought is part of the session
+    assert run.duration_s == pytest.approx(11.11)  # nothing follows the last thought, so it is not waited for
     assert (run.log.steps, run.log.computed_tokens) == (6, 100 + 2 + 107 + 2)
     assert run.log.busy_s == pytest.approx(4.02 + 4.09)
 

@@ -132,10 +132,11 @@ def test_a_quick_run_looks_for_no_cause_and_bisects_nothing() -> None:
 def test_the_first_limit_that_explains_is_named_and_compute_last() -> None:
     """A faster GPU helps nearly everything, so it is blamed only if nothing else is."""
     relieved = {"KV cache": 8.0, "max_num_seqs": 2.9, "max_num_batched_tokens": 9.0, "compute": 0.1}
-    assert Cause(14, 9.0, relieved).name == "max_num_seqs"
-    assert Cause(14, 9.0, relieved | {"max_num_seqs": 3.0}).name == "compute"
-    assert Cause(14, 9.0, dict.fromkeys(relieved, 8.0)).name is None
-    assert Cause(14, float("nan"), relieved).name is None
+    assert Cause(14, 9.0, relieved, past_kv_knee=False).name == "max_num_seqs"
+    assert Cause(14, 9.0, relieved | {"max_num_seqs": 3.0}, past_kv_knee=False).name == "compute"
+    assert Cause(14, 9.0, dict.fromkeys(relieved, 8.0), past_kv_knee=False).name is None
+    assert Cause(14, float("nan"), relieved, past_kv_knee=False).name is None
+    assert Cause(14, 9.0, dict.fromkeys(relieved, 8.0), past_kv_knee=True).name == "KV cache"
     assert list(RELIEFS)[-1] == "compute"
 
 

@@ -126,14 +126,16 @@ def test_a_population_that_completed_nothing_has_no_latencies_but_counts() -> No
 @pytest.mark.parametrize(
     ("point", "met"),
     [
-        ({"ttft_p99_s": 2.0, "tpot_p99_s": 9.0, "refused": 0}, True),
-        ({"ttft_p99_s": 2.1, "tpot_p99_s": 0.0, "refused": 0}, False),
-        ({"ttft_p99_s": 1.0, "tpot_p99_s": 0.0, "refused": 1}, False),
-        ({"ttft_p99_s": math.nan, "tpot_p99_s": math.nan, "refused": 0}, False),
+        ({"ttft_p99_s": 2.0, "tpot_p99_s": 9.0, "refused": 0, "overdue": 0, "requests": 99}, True),
+        ({"ttft_p99_s": 2.0, "tpot_p99_s": 9.0, "refused": 0, "overdue": 1, "requests": 99}, True),
+        ({"ttft_p99_s": 2.0, "tpot_p99_s": 9.0, "refused": 0, "overdue": 2, "requests": 99}, False),
+        ({"ttft_p99_s": 2.1, "tpot_p99_s": 0.0, "refused": 0, "overdue": 0, "requests": 99}, False),
+        ({"ttft_p99_s": 1.0, "tpot_p99_s": 0.0, "refused": 1, "overdue": 0, "requests": 99}, False),
+        ({"ttft_p99_s": math.nan, "tpot_p99_s": math.nan, "refused": 0, "overdue": 0, "requests": 0}, False),
     ],
 )
 def test_a_point_keeps_a_promise_only_if_everybody_was_answered_in_time(point: dict[str, float], *, met: bool) -> None:
-    """At the limit is within it; a refusal or silence is not."""
+    """At the limit is within it; a refusal, silence, or over 1 % of turns overdue when the run stops is not."""
     assert Slo(ttft_p99_s=2.0).met_by_point(point) is met
 
 

@@ -1,0 +1,5 @@
+"""`python -m sim` is `kvcliff`."""
+
+from sim.cli import main
+
+main()
