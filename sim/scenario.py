@@ -4,139 +4,50 @@ Only the schema and its rules; `setup.py` turns a scenario into something that r
 own flag names. Every unknown key, wrong type or impossible number is one line with its place in the file.
 """
 
-import math
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta
 
 from sim.catalog import KV_DTYPES
 from sim.errors import one_of
+from sim.workload_spec import Positive, Seconds, Spec, Tokens, WorkloadSpec
 
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 Sessions = Annotated[int, Meta(ge=1, le=100_000)]
-Tokens = Annotated[int, Meta(ge=0, le=10_000_000)]
-Seconds = Annotated[float, Meta(ge=0, le=1e7)]
-Positive = Annotated[float, Meta(gt=0, le=1e7)]
 
 
-class _Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Strict: a key that is not known is an error."""
-
-
-class ConstantSpec(_Base, tag_field="kind", tag="constant", frozen=True):
-    """Always the same value."""
-
-    value: Seconds
-
-
-class UniformSpec(_Base, tag_field="kind", tag="uniform", frozen=True):
-    """Between low and high."""
-
-    low: Seconds
-    high: Seconds
-
-    def __post_init__(self) -> None:
-        if self.high < self.low:
-            raise ValueError(f"high {self.high:g} must be at least low {self.low:g}")
-
-
-class ExponentialSpec(_Base, tag_field="kind", tag="exponential", frozen=True):
-    """Memoryless."""
-
-    mean: Seconds
-
-
-class LognormalSpec(_Base, tag_field="kind", tag="lognormal", frozen=True):
-    """By median and sigma of the logarithm."""
-
-    median: Positive
-    sigma: Annotated[float, Meta(ge=0, le=5)]
-
-
-class NormalSpec(_Base, tag_field="kind", tag="normal", frozen=True):
-    """Cut to three standard deviations and zero."""
-
-    mean: Positive
-    std: Seconds
-
-
-DistributionSpec = ConstantSpec | UniformSpec | ExponentialSpec | LognormalSpec | NormalSpec
-Number = Annotated[float, Meta(ge=0, le=1e7)]
-
-
-MOST_TURNS = 10_000
-
-
-def _span(spec: "Number | DistributionSpec") -> tuple[float, float]:
-    """Return about where a distribution's values lie."""
-    match spec:
-        case ConstantSpec():
-            return spec.value, spec.value
-        case UniformSpec():
-            return spec.low, spec.high
-        case ExponentialSpec():
-            return spec.mean, 10 * spec.mean
-        case LognormalSpec():
-            return spec.median, spec.median * math.exp(4 * spec.sigma)
-        case NormalSpec():
-            return spec.mean, spec.mean + 3 * spec.std
-    return float(spec), float(spec)
-
-
-class WorkloadSpec(_Base, frozen=True):
-    """One kind of session; a bare number is a constant."""
-
-    shared_prefix_tokens: Tokens
-    turns: Number | DistributionSpec
-    new_tokens: Number | DistributionSpec
-    output_tokens: Number | DistributionSpec
-    think_s: Number | DistributionSpec = 0.0
-    keeps_output: bool = True
-    prefix_name: str | None = None  # sessions with prefixes of one name share them; background ones get their own
-
-    def __post_init__(self) -> None:
-        for name in ("turns", "new_tokens", "output_tokens"):
-            value = getattr(self, name)
-            least, most = _span(value)
-            if least < 1 and not isinstance(value, NormalSpec | LognormalSpec | ExponentialSpec):
-                raise ValueError(f"{name} {least:g} must be at least 1")
-            if name == "turns" and most > MOST_TURNS:
-                raise ValueError(f"turns up to {most:g} are more than the {MOST_TURNS:,} a session may have")
-
-
-class CommonStartSpec(_Base, tag_field="kind", tag="common", frozen=True):
+class CommonStartSpec(Spec, tag_field="kind", tag="common", frozen=True):
     """All clients begin together, give or take the jitter."""
 
     jitter_s: Seconds = 0.0
 
 
-class StaggeredStartSpec(_Base, tag_field="kind", tag="staggered", frozen=True):
+class StaggeredStartSpec(Spec, tag_field="kind", tag="staggered", frozen=True):
     """Clients begin evenly spread over a time."""
 
     over_s: Seconds
 
 
-class ClosedLoopSpec(_Base, tag_field="kind", tag="closed", frozen=True):
+class ClosedLoopSpec(Spec, tag_field="kind", tag="closed", frozen=True):
     """N sessions always under way; a client whose session is over starts another."""
 
     sessions: Annotated[list[Sessions], Meta(min_length=1)]
     start: CommonStartSpec | StaggeredStartSpec = CommonStartSpec()
 
 
-class PoissonSpec(_Base, tag_field="kind", tag="poisson", frozen=True):
+class PoissonSpec(Spec, tag_field="kind", tag="poisson", frozen=True):
     """Sessions begin at random, so many a minute on average."""
 
     sessions_per_minute: Annotated[list[Sessions], Meta(min_length=1)]
 
 
-class ConstantRateSpec(_Base, tag_field="kind", tag="constant_rate", frozen=True):
+class ConstantRateSpec(Spec, tag_field="kind", tag="constant_rate", frozen=True):
     """Sessions begin at even intervals, so many a minute."""
 
     sessions_per_minute: Annotated[list[Sessions], Meta(min_length=1)]
 
 
-class BurstsSpec(_Base, tag_field="kind", tag="bursts", frozen=True):
+class BurstsSpec(Spec, tag_field="kind", tag="bursts", frozen=True):
     """So many sessions begin at once, again and again."""
 
     sessions_per_burst: Annotated[list[Sessions], Meta(min_length=1)]
@@ -151,7 +62,7 @@ class BurstsSpec(_Base, tag_field="kind", tag="bursts", frozen=True):
 LoadSpec = ClosedLoopSpec | PoissonSpec | ConstantRateSpec | BurstsSpec
 
 
-class StopSpec(_Base, frozen=True):
+class StopSpec(Spec, frozen=True):
     """The run ends at the first limit reached; requests are completed turns. Background sessions do not count."""
 
     requests: Count | None = None
@@ -163,7 +74,7 @@ class StopSpec(_Base, frozen=True):
             raise ValueError("needs one of requests, duration_s, sessions_per_client, or the run would never end")
 
 
-class BackgroundSpec(_Base, frozen=True):
+class BackgroundSpec(Spec, frozen=True):
     """Other sessions on the same engine, as many at every load point; metrics leave them out."""
 
     sessions: Sessions
@@ -171,7 +82,7 @@ class BackgroundSpec(_Base, frozen=True):
     priority: int = 1
 
 
-class EngineSpec(_Base, frozen=True):
+class EngineSpec(Spec, frozen=True):
     """vLLM's flags, with the defaults of its 0.32.0 API server; the step budget and max_num_seqs go by GPU."""
 
     max_model_len: Annotated[int, Meta(ge=1, le=10_000_000)]
@@ -206,21 +117,21 @@ class EngineSpec(_Base, frozen=True):
             raise ValueError("kv_cache_tokens and num_gpu_blocks_override say the same thing; give one")
 
 
-class FrontendSpec(_Base, frozen=True):
+class FrontendSpec(Spec, frozen=True):
     """Replaces the profile's time per request off the GPU."""
 
     per_request_s: Seconds
     per_prompt_token_s: Seconds
 
 
-class SloSpec(_Base, frozen=True):
+class SloSpec(Spec, frozen=True):
     """What users are promised."""
 
     ttft_p99_s: Positive | None = None
     tpot_p99_s: Positive | None = None
 
 
-class PublishedRow(_Base, frozen=True):
+class PublishedRow(Spec, frozen=True):
     """Figures somebody measured at one load; any may be missing."""
 
     sessions: Sessions
@@ -230,7 +141,7 @@ class PublishedRow(_Base, frozen=True):
     requests_per_s: Positive | None = None
 
 
-class PublishedSpec(_Base, frozen=True):
+class PublishedSpec(Spec, frozen=True):
     """What the scenario is compared with; never an input of the simulation."""
 
     source: str
@@ -242,7 +153,7 @@ class PublishedSpec(_Base, frozen=True):
     statements: list[str] = []
 
 
-class CellCheck(_Base, frozen=True):
+class CellCheck(Spec, frozen=True):
     """A bound on |predicted / published - 1| of one metric at some loads (all rows if none are named)."""
 
     metric: Literal["ttft_p50_s", "ttft_p95_s", "ttft_p99_s", "requests_per_s"]
@@ -250,7 +161,7 @@ class CellCheck(_Base, frozen=True):
     sessions: list[Sessions] = []
 
 
-class ChecksSpec(_Base, frozen=True):
+class ChecksSpec(Spec, frozen=True):
     """What `--check` demands; a failed one makes the command exit with 1."""
 
     median_error_max: Positive | None = None
@@ -264,7 +175,7 @@ class ChecksSpec(_Base, frozen=True):
 BASE_VARIANT = "as it is"
 
 
-class VariantSpec(_Base, frozen=True):
+class VariantSpec(Spec, frozen=True):
     """The same scenario with some keys changed: a what-if, or a choice the source left open."""
 
     name: str
@@ -272,7 +183,7 @@ class VariantSpec(_Base, frozen=True):
     why: str = ""
 
 
-class Scenario(_Base, frozen=True):
+class Scenario(Spec, frozen=True):
     """A whole scenario file."""
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]

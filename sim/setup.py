@@ -15,24 +15,26 @@ from sim.scenario import (
     ClosedLoopSpec,
     CommonStartSpec,
     ConstantRateSpec,
-    ConstantSpec,
-    DistributionSpec,
     EngineSpec,
-    ExponentialSpec,
     LoadSpec,
-    LognormalSpec,
-    NormalSpec,
-    Number,
     PoissonSpec,
     Scenario,
     StaggeredStartSpec,
-    UniformSpec,
-    WorkloadSpec,
 )
 from sim.scheduling.continuous import SchedulerConfig
 from sim.steptime.model import step_time_model
 from sim.steptime.profile import Profile, load_profile
 from sim.steptime.roofline import roofline_profile
+from sim.workload_spec import (
+    ConstantSpec,
+    DistributionSpec,
+    ExponentialSpec,
+    LognormalSpec,
+    NormalSpec,
+    Number,
+    UniformSpec,
+    WorkloadSpec,
+)
 from workloads.agent import AgentWorkload
 from workloads.arrivals import Arrivals, Bursts, CommonStart, ConstantRate, Poisson, StaggeredStart, Start
 from workloads.distributions import Constant, Distribution, Exponential, Lognormal, Normal, Uniform

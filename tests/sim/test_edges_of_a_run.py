@@ -1,4 +1,4 @@
-"""Promises that were broken once: each test is a case somebody found by hand."""
+"""The edges of a run: refusals, silence, closed pipes, names with brackets, limits left open."""
 
 import json
 import os
