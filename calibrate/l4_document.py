@@ -12,7 +12,7 @@ The figures are those that founding document 000 gives for one session without c
 Five terms are free: seconds a token in linear layers, seconds a pair in attention, the share of memory bandwidth
 reached, and two for work off the GPU. No cost that is smooth and monotone in tokens can give 57 ms, 388 ms and
 2.5 s from GPU work alone (0.28, 0.36 and 0.20 ms a token): the 105 ms that TTFT grows from turn 6.5 to 12 would
-put attention at 14 ns a pair, and then the worst case at 3.0 s for attention alone. So this profile takes the
+put attention at 16 ns a pair, and then the worst case at 3.4 s for attention alone. So this profile takes the
 reading in which part of the 388 ms is work per request and per prompt token off the GPU (HTTP, tokenisation,
 hashing), which overlaps between sessions. In the best case every request carries the same text but for its last
 200 tokens, so there only those 200 cost frontend time at the fitted rate (under 2 ms of the 57), and 1 ms more
