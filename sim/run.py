@@ -64,15 +64,19 @@ def run_scenario(
     knee = find_knee(ratios, ratios_at if explain else None)
     met = [deployment.slo.met_by_point(point) for point in points]
     has_slo = deployment.slo.ttft_p99_s is not None or deployment.slo.tpot_p99_s is not None
-    answered = [has_slo and point["requests"] > 0 for point in points]
-    broken = (level for level, holds, any_ in zip(levels, met, answered, strict=True) if any_ and not holds)
-    where = knee.sessions if knee.sessions is not None else next(broken, None)
     past_kv_knee = knee.sessions is not None
+    where = knee.sessions if past_kv_knee else _first_broken(points, met) if has_slo else None
     cause = None
     if explain and where is not None:
         cause = _cause(deployment, where, seeds, points, progress, past_kv_knee=past_kv_knee)
     slo_sessions = slo_capacity(levels, met) if has_slo else None
     return Result(deployment, seeds, points, knee, slo_sessions, cause, first_runs)
+
+
+def _first_broken(points: Sequence[dict[str, float]], met: Sequence[bool]) -> int | None:
+    """Return the first load that answers but breaks the SLO; where nothing is answered there is no p99 to explain."""
+    broken = (point for point, holds in zip(points, met, strict=True) if point["requests"] and not holds)
+    return next((int(point["sessions"]) for point in broken), None)
 
 
 def _point(

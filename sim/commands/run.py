@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from sim.checks import failures
-from sim.errors import ScenarioError
+from sim.errors import KvcliffError, ScenarioError
 from sim.json_output import result_json
 from sim.results.cause import RELIEFS
 from sim.run import Progress, Result, run_scenario
@@ -127,7 +127,7 @@ def _variant(document: YamlDocument, options: RunOptions, name: str, changes: di
     texts = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
     try:
         return _deploy(apply_overrides(document, texts), options)
-    except ScenarioError as error:
+    except KvcliffError as error:
         place = document.place(("variants",))
         raise ScenarioError(f"{place}: variant {name!r}: {error}") from None
 

@@ -84,6 +84,7 @@ class Engine:
             if not self.scheduler.has_requests:
                 yield self._wait_for_work()
             batch = self._schedule()
+            assert batch.scheduled or batch.preempted, "no progress: nothing runs and nothing can be admitted"
             if batch.scheduled:
                 step = self._price(batch)
                 yield self.env.timeout(step.seconds)
@@ -96,6 +97,7 @@ class Engine:
             if running is None and not self.scheduler.has_requests:
                 yield self._wait_for_work()
             batch = self._schedule()
+            assert running or batch.scheduled or batch.preempted, "no progress: nothing can be admitted"
             step = self._price(batch) if batch.scheduled else None
             if running is not None:
                 yield self.env.timeout(ends_s - self.env.now)

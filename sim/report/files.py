@@ -13,7 +13,7 @@ from sim.json_output import result_json
 from sim.report.atomic import replacing
 from sim.report.charts import cliff_chart, compare_chart, save_figure
 from sim.report.csv_files import write_csv
-from sim.report.sentences import assumptions
+from sim.report.sentences import assumptions, step_times
 from sim.run import Result, turn_rows
 from sim.scenario import BASE_VARIANT
 
@@ -60,7 +60,7 @@ def write_comparison(results: Sequence[Result], out: Path) -> list[Path]:
         knees={name: result.knee.sessions for name, result in named.items()},
         published={name: published_rows(result.deployment.scenario) for name, result in named.items()},
         unit=_unit(results),
-        provenance="; ".join(dict.fromkeys(next(assumptions(result.deployment)) for result in results)),
+        provenance="; ".join(dict.fromkeys(step_times(result.deployment) for result in results)),
     )
     try:
         return save_figure(figure, out / "compared")

@@ -13,17 +13,13 @@ UNFINISHED_SHARE = 0.1
 
 def assumptions(deployment: Deployment) -> Iterator[str]:
     """Yield where the numbers come from."""
+    ledger, limits = deployment.ledger, deployment.ledger.limits
+    yield step_times(deployment)
     if deployment.overrides:
         yield f"changed by --set: {', '.join(deployment.overrides)}"
-    limits = deployment.ledger.limits
     yield (
         f"engine: max_num_batched_tokens {limits.max_num_batched_tokens:,}, max_num_seqs {limits.max_num_seqs:,}, "
         f"max_model_len {limits.max_model_len:,}{_beyond_positions(deployment)}"
-    )
-    ledger, profile = deployment.ledger, deployment.profile
-    yield (
-        f"step times: {profile.provenance.kind}, profile {profile.name}; scheduling: vLLM V1 as of {POLICY_VERSION}, "
-        f"{'asynchronous' if deployment.scenario.engine.async_scheduling else 'synchronous'}"
     )
     span = ledger.num_gpu_blocks_range
     spread = "" if span.low == span.high else f", {span.low:,} to {span.high:,} possible"
@@ -36,6 +32,16 @@ def assumptions(deployment: Deployment) -> Iterator[str]:
         f"by hand: ({by_hand.kv_cache_tokens:,} - {by_hand.shared_prefix_tokens:,}) / "
         f"{by_hand.unique_tokens_per_session:,} tokens a session = "
         f"{by_hand.tokens_for_sessions / by_hand.unique_tokens_per_session:.1f} sessions"
+    )
+
+
+def step_times(deployment: Deployment) -> str:
+    """Say which profile priced the steps and whose rules scheduled them."""
+    profile = deployment.profile
+    how = "asynchronous" if deployment.scenario.engine.async_scheduling else "synchronous"
+    return (
+        f"step times: {profile.provenance.kind}, profile {profile.name}; "
+        f"scheduling: vLLM V1 as of {POLICY_VERSION}, {how}"
     )
 
 
@@ -86,7 +92,10 @@ def _doubts(result: Result) -> Iterator[str]:
             f"At {counts} {result.load_unit} many turns were unfinished when the run stopped; percentiles leave them "
             "out, so the truth is worse. Let it run longer (stop)."
         )
-    if result.seeds > 1 and all(point.get("ttft_p99_s_low") == point.get("ttft_p99_s_high") for point in result.points):
+    spans = [
+        (point["ttft_p99_s_low"], point["ttft_p99_s_high"]) for point in result.points if "ttft_p99_s_low" in point
+    ]
+    if spans and all(low == high for low, high in spans):
         yield "All seeds gave the same: nothing in this scenario is random, so there is no interval."
 
 

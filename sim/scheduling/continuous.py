@@ -10,7 +10,6 @@ Not modelled: several KV groups, speculative decoding, LoRA, connectors, encoder
 """
 
 from bisect import insort
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -60,11 +59,6 @@ class Batch:
     admitted: list[Admission] = field(default_factory=list)
     preempted: list[Request] = field(default_factory=list)
     evicted_blocks: int = 0
-
-    @property
-    def total_tokens(self) -> int:
-        """Tokens computed by this batch."""
-        return sum(entry.tokens for entry in self.scheduled)
 
 
 def _victim_rank(request: Request) -> tuple[int, float]:
@@ -255,9 +249,9 @@ class ContinuousScheduler:
         request.num_blocks = request.num_registered = 0
 
 
-def check_integrity(scheduler: ContinuousScheduler, also_held: Iterable[Request] = ()) -> None:
+def check_integrity(scheduler: ContinuousScheduler) -> None:
     """Raise AssertionError unless references equal what the requests' tables hold, and the pool is sound."""
     scheduler.pool.check_integrity()
-    held = sum(request.num_blocks for request in [*scheduler.running, *also_held])
+    held = sum(request.num_blocks for request in scheduler.running)
     references = int(scheduler.pool._references.sum())  # noqa: SLF001 - the invariant is about the inside
     assert held == references, f"{held} blocks in tables, {references} references"

@@ -100,7 +100,7 @@ class Run:
     def check_batch(self, batch: Batch) -> None:
         """Check what one step decided."""
         config = self.scheduler.config
-        assert batch.total_tokens <= config.max_num_batched_tokens
+        assert sum(entry.tokens for entry in batch.scheduled) <= config.max_num_batched_tokens
         assert len(self.scheduler.running) <= config.max_num_seqs
         assert len({entry.request for entry in batch.scheduled}) == len(batch.scheduled)
         assert not (batch.preempted and batch.admitted), "a step that preempted admits nobody"
@@ -195,5 +195,5 @@ def test_an_idle_scheduler_schedules_nothing() -> None:
     """Neither requests nor tokens."""
     scheduler, _ = small()
     assert not scheduler.has_requests
-    assert scheduler.schedule().total_tokens == 0
+    assert sum(entry.tokens for entry in scheduler.schedule().scheduled) == 0
     assert scheduler.process(Batch()) == []
