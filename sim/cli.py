@@ -16,7 +16,17 @@ from sim.errors import KvcliffError
 
 
 class _Group(click.Group):
-    """Turns our errors, and wrong flags, into one line and exit code 2."""
+    """Turns our errors, and wrong flags, into one line and exit code 2; finds the commands of calibration."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from calibrate.cli import COMMANDS
+
+        return [*super().list_commands(ctx), *COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from calibrate.cli import COMMANDS, load
+
+        return load(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -1,0 +1,8 @@
+"""`kvcliff calibrate`."""
+
+import click
+
+
+@click.command("calibrate")
+def command() -> None:
+    """Not there yet."""

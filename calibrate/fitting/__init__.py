@@ -1,0 +1,1 @@
+"""From the measurement table to profiles."""

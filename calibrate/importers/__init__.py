@@ -1,0 +1,1 @@
+"""Public measurement files into the measurement table, one module a publisher."""

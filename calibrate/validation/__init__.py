@@ -1,0 +1,1 @@
+"""Profiles and the simulator against what was really measured."""
