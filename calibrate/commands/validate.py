@@ -1,8 +1,28 @@
-"""`kvcliff validate`."""
+"""`kvcliff validate`: one subcommand a kind of evidence, each in a module of `calibrate.validation`."""
+
+from importlib import import_module
 
 import click
 
+KINDS = {  # subcommand: module that holds its `command`
+    "steps": "calibrate.validation.steps_command",
+    "e2e": "calibrate.validation.e2e_command",
+    "cliff": "calibrate.validation.cliff_command",
+    "machine": "calibrate.validation.machine_command",
+}
 
-@click.command("validate")
+
+class _Kinds(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(KINDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in KINDS:
+            return None
+        command: click.Command = import_module(KINDS[cmd_name]).command
+        return command
+
+
+@click.group("validate", cls=_Kinds)
 def command() -> None:
-    """Not there yet."""
+    """Compare predictions with measurements: whole steps, end-to-end runs, a real engine's cliff, this machine."""

@@ -1,0 +1,8 @@
+"""`kvcliff validate cliff`."""
+
+import click
+
+
+@click.command("cliff")
+def command() -> None:
+    """Not there yet."""

@@ -1,0 +1,8 @@
+"""`kvcliff validate steps`."""
+
+import click
+
+
+@click.command("steps")
+def command() -> None:
+    """Not there yet."""
