@@ -5,7 +5,9 @@ KvcliffError
 ├── ProfileError       a step-time profile
 ├── CatalogError       an unknown or broken GPU or model
 ├── RecordingError     a recorded scheduler scenario
-└── MemoryLedgerError  settings the ledger cannot account for
+├── MeasurementError   a file of measured times
+├── MemoryLedgerError  settings the ledger cannot account for
+└── CalibrationError   a calibration that cannot start, or a file it cannot go on with
 
 Each message is one line: place, key, value, rule and the nearest valid name. The command line prints it
 and exits with 2. `workloads.WorkloadError` stands apart so that `workloads` stays a leaf.
@@ -38,8 +40,16 @@ class RecordingError(KvcliffError):
     """A recorded scheduler scenario cannot be read."""
 
 
+class MeasurementError(KvcliffError):
+    """A file of measured times cannot be read or written."""
+
+
 class MemoryLedgerError(KvcliffError):
     """The memory ledger cannot account for these settings."""
+
+
+class CalibrationError(KvcliffError):
+    """A calibration cannot start, or its file cannot be gone on with."""
 
 
 def did_you_mean(word: str, valid: "Iterable[str]") -> str:

@@ -1,1 +1,1 @@
-"""Public measurement files into the measurement table, one module a publisher."""
+"""Public measurements as measurement tables: one module a publisher, each with `LAYOUTS` and `read(path)`."""

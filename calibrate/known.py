@@ -1,0 +1,26 @@
+"""Names found in data files, looked up in the catalog: what is not there is None, never an error or a file."""
+
+from functools import lru_cache
+
+from sim.catalog import Gpu, Model, load_gpu
+from sim.catalog.entries import find_entry
+from sim.errors import CatalogError
+
+
+@lru_cache(maxsize=1024)
+def known_gpu(name: str) -> Gpu | None:
+    """Return the catalogued GPU of that name or alias."""
+    try:
+        return load_gpu(name)
+    except CatalogError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def known_model(name: str) -> Model | None:
+    """Return the catalogued model of that name or alias; unlike `load_model`, never a folder that is called so."""
+    try:
+        entry = find_entry("models.yaml", "model", name)
+    except CatalogError:
+        return None
+    return Model(**{key: value for key, value in entry.items() if key != "aliases"})
