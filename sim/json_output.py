@@ -38,8 +38,8 @@ def result_json(result: Result, variants: Mapping[str, Result] = {}) -> dict[str
         "memory": ledger_json(deployment.ledger),
         "arithmetic_sessions": deployment.arithmetic.sessions,
         "provenance": {
-            "profile": deployment.profile.name,
-            "profile_kind": deployment.profile.provenance.kind,
+            "profile": deployment.step_times.name,
+            "profile_kind": deployment.step_times.provenance.kind,
             "scheduler_policy": f"vLLM V1 {POLICY_VERSION}",
             "seeds": result.seeds,
             "overrides": list(deployment.overrides),

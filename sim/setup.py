@@ -7,7 +7,7 @@ from sim.catalog import Gpu, Model, load_gpu, load_model
 from sim.engine.clients import Population, StopRule
 from sim.engine.frontend import FrontendTimes
 from sim.engine.simulation import EngineSetup, LoadSetup
-from sim.errors import ProfileError, ScenarioError
+from sim.errors import ScenarioError
 from sim.memory import BatchLimits, MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
 from sim.results.metrics import Slo
 from sim.scenario import (
@@ -22,9 +22,9 @@ from sim.scenario import (
     StaggeredStartSpec,
 )
 from sim.scheduling.continuous import SchedulerConfig
-from sim.steptime.model import step_time_model
-from sim.steptime.profile import Profile, load_profile
-from sim.steptime.roofline import roofline_profile
+from sim.steptime.pricing import Engine as StepEngine
+from sim.steptime.pricing import StepTimes, step_times
+from sim.steptime.profile import Frontend
 from sim.workload_spec import (
     ConstantSpec,
     DistributionSpec,
@@ -41,7 +41,6 @@ from workloads.distributions import Constant, Distribution, Exponential, Lognorm
 
 MAIN = "session"
 BACKGROUND = "background"
-SIXTEEN_BIT = {"bf16", "bfloat16", "fp16", "float16"}  # weights that a profile may be shared between
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Deployment:
     gpu: Gpu
     model: Model
     ledger: MemoryLedger
-    profile: Profile
+    step_times: StepTimes
     engine: EngineSetup
     overrides: tuple[str, ...] = ()  # of --set, for whoever reads the result
 
@@ -104,28 +103,26 @@ def deploy(scenario: Scenario, place: str) -> Deployment:
     ledger = memory_ledger(gpu, model, memory_settings(scenario))
     if ledger.refusal is not None:
         raise ScenarioError(f"{place}: the engine would not start: {ledger.refusal}")
-    if scenario.profile == "roofline":
-        profile = roofline_profile(gpu, model, scenario.weight_dtype)
-    else:
-        profile = load_profile(scenario.profile)
-        _check_weight_dtype(profile, model, scenario.weight_dtype)
     engine = scenario.engine
+    priced = step_times(
+        scenario.profile,
+        gpu,
+        model,
+        StepEngine(
+            weight_dtype=scenario.weight_dtype,
+            kv_cache_dtype=engine.kv_cache_dtype,
+            max_num_seqs=ledger.limits.max_num_seqs,
+            enforce_eager=engine.enforce_eager,
+        ),
+    )
     setup = EngineSetup(
         scheduler=scheduler_config(engine, ledger.limits),
         num_gpu_blocks=ledger.num_gpu_blocks,
-        steps=step_time_model(profile, gpu, model, engine.kv_cache_dtype),
-        frontend=_frontend(scenario, profile),
+        steps=priced.steps,
+        frontend=_frontend(scenario, priced.frontend),
         enable_prefix_caching=engine.enable_prefix_caching,
     )
-    return Deployment(scenario, gpu, model, ledger, profile, setup)
-
-
-def _check_weight_dtype(profile: Profile, model: Model, asked: str) -> None:
-    own, wanted = (model.weight_dtype if name == "auto" else name for name in (profile.weight_dtype, asked))
-    if own != wanted and not {own, wanted} <= SIXTEEN_BIT:
-        raise ProfileError(
-            f"profile {profile.name!r} is of weight_dtype {profile.weight_dtype}, the scenario asks for {asked}"
-        )
+    return Deployment(scenario, gpu, model, ledger, priced, setup)
 
 
 def memory_settings(scenario: Scenario) -> MemorySettings:
@@ -157,10 +154,9 @@ def workload(spec: WorkloadSpec, prefix_name: str = "shared prefix") -> AgentWor
     )
 
 
-def _frontend(scenario: Scenario, profile: Profile) -> FrontendTimes:
+def _frontend(scenario: Scenario, own: Frontend) -> FrontendTimes:
     if scenario.frontend is not None:
         return FrontendTimes(scenario.frontend.per_request_s, scenario.frontend.per_prompt_token_s)
-    own = profile.frontend
     return FrontendTimes(own.per_request_s.value, own.per_prompt_token_s.value)
 
 

@@ -59,6 +59,7 @@ def read_hf_config(path: Path) -> dict[str, Any]:
     fields["weight_dtype"] = _weight_dtype(file, config)
     fields["name"] = str(config.get("_name_or_path") or file.resolve().parent.name)
     fields["source"] = str(file)
+    fields["qk_norm"] = str(config.get("model_type", "")).startswith("qwen3")
     return fields | _experts(file, config)
 
 

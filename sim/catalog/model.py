@@ -35,11 +35,12 @@ class Model:
     num_experts: int | None = None
     num_experts_per_tok: int | None = None
     moe_intermediate_size: int | None = None
+    qk_norm: bool = False  # queries and keys are normalised: two more kernels a layer
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            text_or_flag = field.name in {"name", "source", "tie_word_embeddings", "weight_dtype"}
+            text_or_flag = field.name in {"name", "source", "tie_word_embeddings", "weight_dtype", "qk_norm"}
             if text_or_flag or (value is None and field.default is None):
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:

@@ -37,7 +37,7 @@ def assumptions(deployment: Deployment) -> Iterator[str]:
 
 def step_times(deployment: Deployment) -> str:
     """Say which profile priced the steps and whose rules scheduled them."""
-    profile = deployment.profile
+    profile = deployment.step_times
     how = "asynchronous" if deployment.scenario.engine.async_scheduling else "synchronous"
     return (
         f"step times: {profile.provenance.kind}, profile {profile.name}; "

@@ -34,20 +34,7 @@ def with_unlimited_budget(setup: EngineSetup) -> EngineSetup:
 
 def with_faster_gpu(setup: EngineSetup) -> EngineSetup:
     """All step times divided by ten."""
-    steps = setup.steps
-    linear_s = steps.linear_s
-    return replace(
-        setup,
-        steps=replace(
-            steps,
-            step_overhead_s=steps.step_overhead_s / FASTER,
-            linear_s=lambda tokens: linear_s(tokens) / FASTER,
-            head_per_step_s=steps.head_per_step_s / FASTER,
-            head_per_sequence_s=steps.head_per_sequence_s / FASTER,
-            prefill_s_per_pair=steps.prefill_s_per_pair / FASTER,
-            decode_s_per_kv_token=steps.decode_s_per_kv_token / FASTER,
-        ),
-    )
+    return replace(setup, steps=setup.steps.sped_up(FASTER))
 
 
 RELIEFS: Mapping[str, Callable[[EngineSetup], EngineSetup]] = {

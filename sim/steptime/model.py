@@ -11,13 +11,15 @@ Two mechanisms decide what the cliff costs:
   kernels profit from that; else once per row.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from sim.catalog import Gpu, Model
 from sim.errors import ProfileError, one_of
 from sim.steptime.batch import BatchShape
+from sim.steptime.operations import either_or
 from sim.steptime.profile import Linear, Profile, kv_family
 
 
@@ -31,17 +33,39 @@ class StepTimeModel:
     head_per_sequence_s: float
     prefill_s_per_pair: float
     decode_s_per_kv_token: float
-    prefill_tile_rows: int
+    prefill_tile_rows: float
     shared_tokens_read_once: float  # the longest shared prefix that L2 keeps, in tokens; 0 = none
+    prefill_s_per_token: float = 0.0  # what a query costs attention before it has met a key
+    prefill_overhead_s: float = 0.0
+    decode_overhead_s: float = 0.0
+    decode_s_per_row: float = 0.0
+    decode_sharpness: float = math.inf  # how a row's own cost and its reading overlap: inf = the larger counts
+    cuda_graph_tokens: int = 0  # the largest step a CUDA graph holds
+    eager_floor_s: float = 0.0  # what the host needs to launch a step that no graph holds
 
     def seconds(self, batch: BatchShape) -> float:
         """Return how long the step takes."""
         total = self.step_overhead_s + self.linear_s(batch.tokens) + batch.prefill_pairs * self.prefill_s_per_pair
+        if batch.holds_prefill:
+            total += self.prefill_overhead_s + (batch.tokens - batch.decode_rows) * self.prefill_s_per_token
         if batch.decode_rows:
             total += self._decode_s(batch)
         if batch.sampled:
             total += self.head_per_step_s + batch.sampled * self.head_per_sequence_s
+        if batch.tokens > self.cuda_graph_tokens and total < self.eager_floor_s:
+            return self.eager_floor_s
         return total
+
+    def sped_up(self, factor: float) -> "StepTimeModel":
+        """Return the model of a device on which everything takes `factor` times less."""
+        linear_s = self.linear_s
+        times = {
+            field.name: getattr(self, field.name) / factor
+            for field in fields(self)
+            if field.name.endswith("_s") or "_s_per_" in field.name
+            if field.name != "linear_s"
+        }
+        return replace(self, linear_s=lambda tokens: linear_s(tokens) / factor, **times)
 
     def _decode_s(self, batch: BatchShape) -> float:
         read = float(batch.decode_kv_tokens)
@@ -50,10 +74,12 @@ class StepTimeModel:
             if prefix <= self.shared_tokens_read_once:
                 read -= batch.decode_kv_tokens_shared
         memory_s = read * self.decode_s_per_kv_token
-        if not batch.holds_prefill:
-            return memory_s
-        tiles_s = batch.decode_kv_tokens * self.prefill_tile_rows * self.prefill_s_per_pair
-        return max(memory_s, tiles_s)
+        if batch.holds_prefill:
+            return max(memory_s, batch.decode_kv_tokens * self.prefill_tile_rows * self.prefill_s_per_pair)
+        if self.decode_s_per_row:
+            rows_s = batch.decode_rows * self.decode_s_per_row
+            memory_s = either_or(rows_s, memory_s, self.decode_sharpness)
+        return self.decode_overhead_s + memory_s
 
 
 def step_time_model(profile: Profile, gpu: Gpu, model: Model, kv_cache_dtype: str) -> StepTimeModel:

@@ -14,7 +14,7 @@ from msgspec import Meta
 from sim.catalog import Gpu, Model, kv_dtype, load_gpu, load_model
 from sim.errors import CatalogError, MemoryLedgerError, ProfileError, did_you_mean
 from sim.steptime.light_speed import bounds
-from sim.strict_yaml import decode, load_yaml
+from sim.strict_yaml import YamlDocument, decode, load_yaml
 
 SHIPPED = Path(__file__).parent / "profiles"
 
@@ -114,11 +114,8 @@ def kv_family(kv_cache_dtype: str) -> str:
     return kv_dtype(kv_cache_dtype).family
 
 
-def load_profile(name_or_path: str) -> Profile:
-    """Return a shipped profile by name, or the one in a YAML file.
-
-    Raises ProfileError if there is none, it does not fit the schema, or it is faster than its GPU can be.
-    """
+def read_profile(name_or_path: str) -> YamlDocument:
+    """Return the YAML of a shipped profile by name, or of a file; raises ProfileError if there is none."""
     path = Path(name_or_path)
     if path.suffix not in {".yaml", ".yml"}:
         path = SHIPPED / f"{name_or_path}.yaml"
@@ -128,14 +125,28 @@ def load_profile(name_or_path: str) -> Profile:
                 f"profile {name_or_path!r} is not shipped; there are {', '.join(known)}, roofline, "
                 f"or a path to a .yaml file{did_you_mean(name_or_path, [*known, 'roofline'])}"
             )
-    profile = decode(load_yaml(path, ProfileError), Profile, ProfileError)
+    return load_yaml(path, ProfileError)
+
+
+def load_profile(name_or_path: str) -> Profile:
+    """Return a shipped profile of one model by name, or the one in a YAML file.
+
+    Raises ProfileError if there is none, it does not fit the schema, or it is faster than its GPU can be.
+    """
+    return decode_profile(read_profile(name_or_path))
+
+
+def decode_profile(document: YamlDocument) -> Profile:
+    """Return the profile of one model that a YAML document holds, checked."""
+    place = document.source
+    profile = decode(document, Profile, ProfileError)
     if not profile.attention:
-        raise ProfileError(f"{path}: attention is empty; expected one entry a KV cache dtype")
+        raise ProfileError(f"{place}: attention is empty; expected one entry a KV cache dtype")
     try:
         gpu, model = load_gpu(profile.gpu), load_model(profile.model)
-        check_light_speed(profile, gpu, model, str(path))
+        check_light_speed(profile, gpu, model, place)
     except (CatalogError, MemoryLedgerError) as error:  # a GPU, model or dtype that is not known
-        raise ProfileError(f"{path}: {error}") from None
+        raise ProfileError(f"{place}: {error}") from None
     return msgspec.structs.replace(profile, gpu=gpu.name, model=model.name)  # aliases become catalog names
 
 

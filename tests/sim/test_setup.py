@@ -137,7 +137,7 @@ def test_prefix_caching_warm_start_slo_and_blocks_arrive_too() -> None:
 
 def test_a_frontend_of_the_scenario_replaces_the_profiles() -> None:
     """Both terms at once."""
-    own = deployed().profile.frontend
+    own = deployed().step_times.frontend
     assert deployed().engine.frontend == FrontendTimes(own.per_request_s.value, own.per_prompt_token_s.value)
     changed = deployed("frontend={per_request_s: 0.5, per_prompt_token_s: 0}")
     assert changed.engine.frontend == FrontendTimes(0.5, 0.0)
@@ -157,8 +157,9 @@ def test_the_division_by_hand_is_capacity_less_prefix_over_a_sessions_own_tokens
 
 def test_a_roofline_is_made_for_the_gpu_asked_for() -> None:
     """Nothing needs to be shipped for it."""
-    profile = deployed("profile=roofline", "gpu=A100", "weight_dtype=bf16").profile
-    assert (profile.gpu, profile.weight_dtype, profile.provenance.kind) == ("A100-80GB-SXM", "bf16", "roofline")
+    priced = deployed("profile=roofline", "gpu=A100", "weight_dtype=bf16").step_times
+    assert priced.name.startswith("roofline-A100-80GB-SXM-")
+    assert priced.provenance.kind == "roofline"
 
 
 def test_an_engine_that_would_not_start_is_refused_with_the_reason() -> None:

@@ -1,0 +1,99 @@
+"""From a measurement table of one GPU to its device profile: operations first, then whole steps on top."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from calibrate.fitting.evidence import Pricer, StepFigure, step_figures
+from calibrate.fitting.operations import GroupFit, fit_operations
+from calibrate.fitting.refine import Refined, refine
+from calibrate.fitting.robust import Vector
+from calibrate.fitting.terms import with_terms
+from sim.catalog import Gpu
+from sim.steptime.device import DeviceProfile
+from sim.steptime.profile import Provenance
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFit:
+    """A fitted profile, and everything a reader needs to trust it or not."""
+
+    profile: DeviceProfile
+    groups: Sequence[GroupFit]
+    figures: Sequence[StepFigure]
+    refined: Refined | None  # by whole steps, where the table has some
+
+    @property
+    def residuals(self) -> Mapping[str, float]:
+        """Median |predicted / measured - 1| of each group, and of whole steps by kind."""
+        found = {group.group.name: group.summary["median"] for group in self.groups}
+        for kind, errors in self.step_errors().items():
+            found[f"{kind} steps"] = float(np.median(np.abs(errors)))
+        return found
+
+    def step_errors(self) -> dict[str, Vector]:
+        """Return the errors of whole steps by kind: prefill, mixed, decode."""
+        if self.refined is None:
+            return {}
+        kinds = np.array([figure.kind for figure in self.figures])
+        return {str(kind): self.refined.residuals[kinds == kind] for kind in np.unique(kinds)}
+
+
+def fit_device(
+    start: DeviceProfile,
+    gpu: Gpu,
+    table: pd.DataFrame,
+    *,
+    replicates: int = 100,
+    seed: int = 0,
+    progress: Progress = lambda _: None,
+) -> DeviceFit:
+    """Fit every term the table determines; the others keep the start's value, origin and range."""
+    profile, fits = start, []
+    for group in fit_operations(start, gpu, table, replicates=replicates, seed=seed):
+        progress(group.group.name)
+        fits.append(group)
+        profile = with_terms(profile, group.terms)
+    figures = list(step_figures(table))
+    refined = None
+    if figures:
+        refined = refine_by_steps(profile, gpu, figures)
+        progress("whole steps")
+        profile = refined.profile
+    return DeviceFit(profile, fits, figures, refined)
+
+
+def refine_by_steps(profile: DeviceProfile, gpu: Gpu, figures: Sequence[StepFigure]) -> Refined:
+    """Update a profile by whole steps and layers."""
+
+    def predict(candidate: DeviceProfile) -> Vector:
+        return np.array(Pricer(candidate).seconds(figures))
+
+    return refine(profile, gpu, predict, [figure.seconds for figure in figures])
+
+
+def signed(
+    profile: DeviceProfile,
+    residuals: Mapping[str, float],
+    *,
+    name: str,
+    made_by: str,
+    date: str,
+    sources: Sequence[str],
+    notes: Sequence[str] = (),
+) -> DeviceProfile:
+    """Return the profile with its provenance filled in."""
+    provenance = Provenance(
+        kind="fitted",
+        made_by=made_by,
+        date=date,
+        sources=list(dict.fromkeys(sources)),
+        residuals={key: round(value, 4) for key, value in residuals.items()},
+        notes=list(dict.fromkeys(notes)),
+    )
+    return msgspec.structs.replace(profile, name=name, provenance=provenance)

@@ -1,0 +1,152 @@
+"""Which rows of the measurement table determine which terms, and what the terms predict for them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from calibrate.fitting.robust import Vector
+from sim.catalog import Gpu, linear_weight_bytes
+from sim.catalog.dtypes import LINEAR_WEIGHT_BYTES
+from sim.steptime.device import weight_family
+from sim.steptime.operations import (
+    AttentionTerms,
+    ExpertTerms,
+    GemmTerms,
+    LinkTerms,
+    allreduce_s,
+    decode_attention_s,
+    experts_met,
+    experts_s,
+    gemm_s,
+    prefill_attention_s,
+)
+from sim.steptime.profile import kv_family
+
+FEWEST_ROWS = 12
+LINEAR_BYTES_MIN = 16 << 20  # smaller weights stay in any L2 while a loop times them
+SMALL_KV_BYTES = 2e6  # below this a decode row's time is its overhead, wherever its bytes lie
+BITS16_BYTES = 2.0
+EIGHT_BIT = {"fp8", "int8"}
+KV_BITS = {"bf16": 16.0, "fp8": 8.0, "int8": 8.0}
+
+PREFILL, DECODE = AttentionTerms._fields[:3], AttentionTerms._fields[3:]
+
+Columns = dict[str, Vector]
+Predict = Callable[[dict[str, float], Columns], Vector]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Terms that the same rows determine."""
+
+    name: str  # what reports call it
+    prefix: str  # of the terms' names in the profile
+    fields: tuple[str, ...]
+    predict: Predict
+    rows: pd.DataFrame
+    context: str  # the column whose values are left out one by one: context length, batch or message size
+
+    def columns(self) -> Columns:
+        """Return the rows' numbers as arrays."""
+        numbers = self.rows.select_dtypes("number")
+        return {name: numbers[name].to_numpy(float) for name in numbers}
+
+
+def pick(columns: Columns, rows: NDArray[np.intp]) -> Columns:
+    """Return some rows of the columns."""
+    return {name: values[rows] for name, values in columns.items()}
+
+
+def groups(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
+    """Yield the groups that a table of one GPU has enough rows for."""
+    for group in _candidates(gpu, table):
+        if len(group.rows) >= FEWEST_ROWS:
+            yield group
+
+
+def _candidates(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
+    by_operation = {str(name): rows for name, rows in table.groupby("operation", sort=False)}
+    for dtype, rows in _by_weight(by_operation.get("gemm")):
+        big = rows["out_features"] * rows["in_features"] * linear_weight_bytes(dtype) >= LINEAR_BYTES_MIN
+        yield Group(f"linear {dtype}", f"linear.{dtype}", GemmTerms._fields, _gemm(dtype), rows[big], "tokens")
+    for family, rows in _by_kv(by_operation.get("prefill_attention")):
+        yield Group(f"prefill attention {family}", f"attention.{family}", PREFILL, _prefill, rows, "new_tokens")
+    for family, rows in _by_kv(by_operation.get("decode_attention")):
+        clear = rows[_beyond_cache(rows, family, gpu)]
+        yield Group(f"decode attention {family}", f"attention.{family}", DECODE, _decode(family), clear, "past_tokens")
+    for dtype, rows in _by_weight(by_operation.get("moe")):
+        yield Group(f"experts {dtype}", f"experts.{dtype}", ExpertTerms._fields, _experts(dtype), rows, "tokens")
+    reduces = by_operation.get("allreduce", table.iloc[:0])
+    for size, rows in reduces[reduces["graph"] != "eager"].groupby("tensor_parallel"):
+        gpus = int(size)
+        yield Group(f"all-reduce over {gpus}", f"links.{gpus}", LinkTerms._fields, _allreduce, rows, "bytes")
+
+
+def _by_weight(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
+    if rows is not None:
+        for dtype, own in rows.groupby(rows["weight_dtype"].fillna("bf16").map(weight_family)):
+            if dtype in LINEAR_WEIGHT_BYTES:  # block-scaled and 4-bit float types have no terms yet
+                yield str(dtype), own
+
+
+def _by_kv(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
+    if rows is not None:
+        full = rows[rows["window"].fillna(0) == 0]
+        for family, own in full.groupby(full["kv_cache_dtype"].fillna("bf16").map(kv_family)):
+            yield str(family), own
+
+
+def _beyond_cache(rows: pd.DataFrame, family: str, gpu: Gpu) -> "pd.Series[bool]":
+    """Keep rows whose KV is far larger than the L2, or so small that only overhead counts: a loop times the cache."""
+    tokens = rows["sequences"] * rows["past_tokens"]
+    read = tokens * rows["num_kv_heads"] * 2 * rows["head_dim"] * KV_BITS.get(family, 4.2) / 8
+    return (read > 2 * (gpu.l2_bytes or 0)) | (read < SMALL_KV_BYTES)
+
+
+def _gemm(dtype: str) -> Predict:
+    weight_bytes = linear_weight_bytes(dtype)
+    activation_bytes = 1.0 if dtype in EIGHT_BIT else BITS16_BYTES
+
+    def predict(values: dict[str, float], rows: Columns) -> Vector:
+        m, n, k = rows["tokens"], rows["out_features"], rows["in_features"]
+        return np.asarray(gemm_s(GemmTerms(**values), m, n, k, weight_bytes, activation_bytes))
+
+    return predict
+
+
+def _prefill(values: dict[str, float], rows: Columns) -> Vector:
+    requests, new = rows["sequences"], rows["new_tokens"]
+    pairs = requests * new * (np.nan_to_num(rows["past_tokens"]) + (new + 1) / 2)
+    heads, kv_heads, dim = rows["num_heads"], rows["num_kv_heads"], rows["head_dim"]
+    return np.asarray(prefill_attention_s(AttentionTerms(**values), pairs, requests * new, heads, kv_heads, dim))
+
+
+def _decode(family: str) -> Predict:
+    head_bits = 2 * KV_BITS.get(family, 4.2)
+
+    def predict(values: dict[str, float], rows: Columns) -> Vector:
+        count = rows["sequences"]
+        tokens, head_bytes = count * (rows["past_tokens"] + 1), rows["head_dim"] * head_bits / 8
+        return np.asarray(decode_attention_s(AttentionTerms(**values), count, tokens, rows["num_kv_heads"], head_bytes))
+
+    return predict
+
+
+def _experts(dtype: str) -> Predict:
+    weight_bytes = linear_weight_bytes(dtype)
+
+    def predict(values: dict[str, float], rows: Columns) -> Vector:
+        tokens, each = rows["tokens"], rows["experts_per_token"]
+        given = rows["experts_active"]
+        met = np.where(np.isnan(given), experts_met(tokens, rows["experts"], each), given)
+        hidden, inner = rows["in_features"], rows["out_features"]
+        return np.asarray(experts_s(ExpertTerms(**values), tokens * each, met, hidden, inner, weight_bytes))
+
+    return predict
+
+
+def _allreduce(values: dict[str, float], rows: Columns) -> Vector:
+    return np.asarray(allreduce_s(LinkTerms(**values), rows["bytes"]))

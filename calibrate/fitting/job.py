@@ -1,0 +1,143 @@
+"""One run of `kvcliff fit`: read tables, choose a start, fit, hold against anchors, sign."""
+
+import datetime as dt
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from calibrate.anchors import Anchor, load_anchor, of_gpu
+from calibrate.fitting.anchored import AnchorFit, fit_anchors
+from calibrate.fitting.device import DeviceFit, Progress, fit_device, signed
+from calibrate.fitting.start import assumed_device, scaled_device
+from calibrate.importers.conversion import Converted, convert_files
+from sim.catalog import Gpu, load_gpu
+from sim.errors import MeasurementError, ProfileError, did_you_mean
+from sim.steptime.device import DeviceProfile, check_peaks
+from sim.steptime.pricing import load_any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitJob:
+    """What was asked for."""
+
+    tables: tuple[Path, ...]
+    gpu: str | None = None
+    scale_from: str | None = None
+    anchors: tuple[Path, ...] = ()
+    out: Path | None = None
+    name: str | None = None
+    date: str | None = None
+    notes: tuple[str, ...] = ()
+    replicates: int = 100
+    seed: int = 0
+
+    def command(self) -> str:
+        """Return the command line that asks for this, without folders that are somebody's own."""
+        words = ["kvcliff", "fit", *(path.name for path in self.tables)]
+        for flag, value in (("--gpu", self.gpu), ("--scale-from", self.scale_from)):
+            words += [flag, value] if value else []
+        for path in self.anchors:
+            words += ["--anchor", path.name]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A signed profile, and how it came about."""
+
+    profile: DeviceProfile
+    converted: Sequence[Converted]
+    fit: DeviceFit | None
+    anchored: AnchorFit | None
+
+
+def run_job(job: FitJob) -> Fitted:
+    """Fit a profile.
+
+    Raises MeasurementError for tables that cannot be used, ProfileError for a donor or an anchor that cannot,
+    CatalogError for an unknown GPU.
+    """
+    if not (job.tables or job.scale_from):
+        raise ProfileError("nothing to fit: give a measurement table, or --scale-from with a profile to start from")
+    anchors = [load_anchor(path) for path in job.anchors]
+    converted = list(convert_files(job.tables))
+    gpu, table = _rows_of_gpu(job, converted, anchors)
+    of_gpu(anchors, gpu)
+    start = _start(job, gpu)
+    with _progress() as progress:
+        fit = None
+        if len(table):
+            fit = fit_device(start, gpu, table, replicates=job.replicates, seed=job.seed, progress=progress)
+        profile = start if fit is None else fit.profile
+        anchored = None
+        if anchors:
+            anchored = fit_anchors(profile, gpu, anchors)
+            progress("anchors")
+            profile = anchored.profile
+    signed_profile = _sign(job, profile, fit, anchored, table, anchors, start)
+    check_peaks(signed_profile, gpu, signed_profile.name)
+    return Fitted(signed_profile, converted, fit, anchored)
+
+
+def _rows_of_gpu(job: FitJob, converted: Sequence[Converted], anchors: Sequence[Anchor]) -> tuple[Gpu, pd.DataFrame]:
+    frames = [one.table.frame for one in converted]
+    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    present = sorted(table["gpu"].unique()) if len(table) else []
+    name = job.gpu or (present[0] if len(present) == 1 else anchors[0].gpu if anchors and not present else None)
+    if name is None:
+        raise MeasurementError(f"--gpu: the tables hold rows of {', '.join(present) or 'no GPU'}; name one")
+    gpu = load_gpu(name)
+    if not len(table):
+        return gpu, table
+    own = table[(table["gpu"] == gpu.name) & (table["label"] != "bound")]
+    if not len(own):
+        raise MeasurementError(
+            f"--gpu {name}: no row of {gpu.name}; the tables hold {', '.join(present)}{did_you_mean(name, present)}"
+        )
+    return gpu, own
+
+
+def _start(job: FitJob, gpu: Gpu) -> DeviceProfile:
+    if job.scale_from is None:
+        return assumed_device(gpu)
+    donor = load_any(job.scale_from)
+    if not isinstance(donor, DeviceProfile):
+        raise ProfileError(f"--scale-from {job.scale_from}: is of one model, {donor.model}; give a device profile")
+    return scaled_device(donor, load_gpu(donor.gpu), gpu)
+
+
+def _sign(  # noqa: PLR0917 - the parts of a job, each once
+    job: FitJob,
+    profile: DeviceProfile,
+    fit: DeviceFit | None,
+    anchored: AnchorFit | None,
+    table: pd.DataFrame,
+    anchors: Sequence[Anchor],
+    start: DeviceProfile,
+) -> DeviceProfile:
+    sources = list(dict.fromkeys(table["source"])) if len(table) else []
+    sources += [anchor.source or f"anchor of {anchor.gpu}, {anchor.model}" for anchor in anchors]
+    sources += start.provenance.sources
+    residuals = dict(fit.residuals) if fit is not None else {}
+    if anchored is not None:
+        residuals |= {label: after / given - 1 for label, (given, _, after) in anchored.figures.items()}
+    name = job.name or (job.out.stem if job.out is not None else profile.name)
+    date = job.date or dt.datetime.now(tz=dt.UTC).date().isoformat()
+    notes = [*start.provenance.notes, *job.notes]
+    return signed(profile, residuals, name=name, made_by=job.command(), date=date, sources=sources, notes=notes)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("fitting", total=None)
+        yield lambda done: bar.update(task, description=f"fitted {done}")

@@ -1,0 +1,98 @@
+"""Where step times come from, whatever kind of profile is named: one call for scenarios and validation alike."""
+
+from dataclasses import dataclass
+
+from sim.catalog import Gpu, Model
+from sim.errors import ProfileError
+from sim.steptime.compose import device_step_time_model
+from sim.steptime.device import SIXTEEN_BIT, DeviceProfile, decode_device
+from sim.steptime.model import StepTimeModel, step_time_model
+from sim.steptime.profile import Frontend, Profile, Provenance, decode_profile, read_profile
+from sim.steptime.roofline import roofline_profile
+
+ROOFLINE = "roofline"
+MOST_GRAPHED_TOKENS = 512  # vLLM captures CUDA graphs up to twice max_num_seqs, and never beyond this
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What of the engine's settings decides the cost of a step."""
+
+    weight_dtype: str = "auto"
+    kv_cache_dtype: str = "auto"
+    tensor_parallel_size: int = 1
+    max_num_seqs: int = 256
+    enforce_eager: bool = False
+
+    @property
+    def cuda_graph_tokens(self) -> int:
+        """The largest batch that a CUDA graph holds."""
+        return 0 if self.enforce_eager else min(2 * self.max_num_seqs, MOST_GRAPHED_TOKENS)
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Priced steps, and what their prices rest on."""
+
+    steps: StepTimeModel
+    name: str
+    provenance: Provenance
+    frontend: Frontend
+
+
+def step_times(profile_name: str, gpu: Gpu, model: Model, engine: Engine) -> StepTimes:
+    """Return step times by profile: "roofline", a shipped name, or a YAML file of either kind.
+
+    Raises ProfileError if there is none, or it is of another GPU, model or weight dtype, or lacks a dtype asked for.
+    """
+    if profile_name == ROOFLINE:
+        _one_gpu(profile_name, engine)
+        return _of_model(roofline_profile(gpu, model, engine.weight_dtype), gpu, model, engine)
+    profile = load_any(profile_name)
+    if isinstance(profile, DeviceProfile):
+        return _of_device(profile, gpu, model, engine)
+    _one_gpu(profile.name, engine)
+    _check_weight_dtype(profile, model, engine.weight_dtype)
+    return _of_model(profile, gpu, model, engine)
+
+
+def load_any(name_or_path: str) -> Profile | DeviceProfile:
+    """Return a profile of either kind; a device profile says `kind: device`."""
+    document = read_profile(name_or_path)
+    return decode_device(document) if document.data.get("kind") == "device" else decode_profile(document)
+
+
+def _of_model(profile: Profile, gpu: Gpu, model: Model, engine: Engine) -> StepTimes:
+    steps = step_time_model(profile, gpu, model, engine.kv_cache_dtype)
+    return StepTimes(steps, profile.name, profile.provenance, profile.frontend)
+
+
+def _of_device(profile: DeviceProfile, gpu: Gpu, model: Model, engine: Engine) -> StepTimes:
+    if profile.gpu.lower() != gpu.name.lower():
+        raise ProfileError(f"profile {profile.name!r} is of gpu {profile.gpu}, the scenario asks for {gpu.name}")
+    steps = device_step_time_model(
+        profile,
+        gpu,
+        model,
+        engine.weight_dtype,
+        engine.kv_cache_dtype,
+        tensor_parallel_size=engine.tensor_parallel_size,
+        cuda_graph_tokens=engine.cuda_graph_tokens,
+    )
+    return StepTimes(steps, profile.name, profile.provenance, profile.frontend)
+
+
+def _one_gpu(name: str, engine: Engine) -> None:
+    if engine.tensor_parallel_size > 1:
+        raise ProfileError(
+            f"profile {name!r} prices one GPU, not tensor_parallel_size {engine.tensor_parallel_size}; "
+            "name a device profile"
+        )
+
+
+def _check_weight_dtype(profile: Profile, model: Model, asked: str) -> None:
+    own, wanted = (model.weight_dtype if name == "auto" else name for name in (profile.weight_dtype, asked))
+    if own != wanted and not {own, wanted} <= set(SIXTEEN_BIT):
+        raise ProfileError(
+            f"profile {profile.name!r} is of weight_dtype {profile.weight_dtype}, the scenario asks for {asked}"
+        )
