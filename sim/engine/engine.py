@@ -17,7 +17,7 @@ from sim.engine.batch_shape import batch_shape
 from sim.engine.record import EngineLog, Outcome, TurnRecord
 from sim.kv.content import ContentTree
 from sim.scheduling.continuous import Batch, ContinuousScheduler
-from sim.scheduling.request import Request
+from sim.scheduling.request import Request, Status
 from sim.steptime.model import StepTimeModel
 from workloads.session import Prompt
 from workloads.span import Span
@@ -40,6 +40,7 @@ class Engine:
         self._content = ContentTree(scheduler.config.block_size)
         self._records: list[TurnRecord] = []  # by request number
         self._done: dict[int, simpy.Event] = {}
+        self._live: dict[TurnRecord, Request] = {}
         self._work = env.event()
         env.process(self._asynchronous() if scheduler.config.async_scheduling else self._synchronous())
 
@@ -73,11 +74,32 @@ class Engine:
             arrival=float(number),  # distinct, as real times are: ties of priority could preempt each other for ever
         )
         self._records.append(record)
+        self._live[record] = request
         self.scheduler.add(request)
         done = self._done[number] = self.env.event()
         if not self._work.triggered:
             self._work.succeed()
         return done
+
+    def abort(self, record: TurnRecord) -> None:
+        """Drop a turn whose client is gone; it counts as aborted.
+
+        One that waits leaves the queue at once. One that runs leaves when its step ends, with its next token, as
+        the engine takes in aborts between steps.
+        """
+        request = self._live.get(record)
+        if request is None:
+            return
+        record.outcome = Outcome.ABORTED
+        if request.status is Status.RUNNING or request.in_flight_outputs:
+            request.output_tokens = request.generated_tokens + max(request.in_flight_outputs, 1)
+        else:
+            self.scheduler.waiting.remove(request)
+            self._retire(record, request)
+
+    def _retire(self, record: TurnRecord, request: Request) -> None:
+        del self._live[record]
+        self._done.pop(request.number).succeed()
 
     def _synchronous(self) -> Generator[simpy.Event, None, None]:
         while True:
@@ -156,5 +178,6 @@ class Engine:
         for request in finished:
             record = self._records[request.number]
             record.first_token_s, record.last_token_s = record.token_times_s[0], now
-            record.outcome = Outcome.COMPLETED
-            self._done.pop(request.number).succeed()
+            if record.outcome is not Outcome.ABORTED:
+                record.outcome = Outcome.COMPLETED
+            self._retire(record, request)

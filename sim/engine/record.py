@@ -11,6 +11,7 @@ class Outcome(Enum):
     COMPLETED = "completed"
     UNFINISHED = "unfinished"  # the run stopped first
     REFUSED = "refused"  # can never fit the KV cache or max_model_len
+    ABORTED = "aborted"  # the client gave up waiting
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +45,15 @@ class TurnRecord:
     def e2e_s(self) -> float:
         """Time to the last token as the client sees it."""
         return self.last_token_s - self.arrival_s
+
+    def shift(self, by_s: float) -> None:
+        """Move all times, so that they count from another moment."""
+        self.arrival_s += by_s
+        self.queued_s += by_s
+        self.scheduled_s += by_s
+        self.first_token_s += by_s
+        self.last_token_s += by_s
+        self.token_times_s = [time_s + by_s for time_s in self.token_times_s]
 
 
 @dataclass(slots=True)

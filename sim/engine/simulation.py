@@ -33,11 +33,16 @@ class LoadSetup:
     warm_start: bool = True
 
 
+def engine_of(env: simpy.Environment, setup: EngineSetup) -> Engine:
+    """Return a fresh engine of a deployment."""
+    pool = BlockPool(setup.num_gpu_blocks, enable_prefix_caching=setup.enable_prefix_caching)
+    return Engine(env, ContinuousScheduler(setup.scheduler, pool), setup.steps)
+
+
 def simulate(engine_setup: EngineSetup, load: LoadSetup, seed: int) -> Run:
     """Run until the stop rule ends it."""
     env = simpy.Environment()
-    pool = BlockPool(engine_setup.num_gpu_blocks, enable_prefix_caching=engine_setup.enable_prefix_caching)
-    engine = Engine(env, ContinuousScheduler(engine_setup.scheduler, pool), engine_setup.steps)
+    engine = engine_of(env, engine_setup)
     if load.warm_start:
         for population in load.populations:
             engine.warm(population.workload.prefix)

@@ -1,0 +1,126 @@
+"""Given requests instead of drawn sessions: a benchmark client that sends them in order to one or several engines.
+
+A request leaves at its own time, or later if `most_in_flight` others are still under way. With all times 0 the cap
+makes a closed loop; without a cap the times make an open one. Latencies count from the send, as clients measure.
+A client that loses patience closes the connection, and the engine drops the request.
+"""
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+
+import simpy
+
+from sim.engine.engine import Engine
+from sim.engine.record import EngineLog, Run, TurnRecord
+from sim.engine.simulation import EngineSetup, engine_of
+from workloads.recorded import RecordedRequest
+from workloads.span import total_tokens
+
+POPULATION = "recorded"
+_QUEUED_WEIGHS = 4  # vLLM's data-parallel balancer: a waiting request counts as four running ones
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLoad:
+    """What one client sends. Seconds; `requests` may be endless where `duration_s` is given."""
+
+    requests: Iterable[RecordedRequest]
+    most_in_flight: int | None = None
+    time_out_s: float | None = None  # the client gives up this long after the send
+    duration_s: float | None = None  # the client stops, answers or not
+    per_request_s: float = 0.0  # between the client's send and the engine's queue
+    per_output_token_s: float = 0.0  # what each further token costs the client; the last one is late by their sum
+
+
+def simulate_recorded(setup: EngineSetup, loads: Sequence[RecordedLoad], engines: int = 1) -> list[Run]:
+    """Send the loads one after another, each when the last is over, to engines that stay up; one run a load.
+
+    Times in a run count from the start of its load, and its log holds that load alone.
+    """
+    env = simpy.Environment()
+    fleet = [engine_of(env, setup) for _ in range(engines)]
+    runs: list[Run] = []
+    for load in loads:
+        start_s = env.now
+        for engine in fleet:
+            engine.log = EngineLog()
+        client = _Client(env, fleet, load)
+        env.run(until=env.process(client.send_all()))
+        if start_s:
+            for record in client.records:
+                record.shift(-start_s)
+        log = _together([engine.log for engine in fleet])
+        runs.append(Run(client.records, log, env.now - start_s, setup.num_gpu_blocks * engines))
+    return runs
+
+
+class _Client:
+    def __init__(self, env: simpy.Environment, fleet: Sequence[Engine], load: RecordedLoad) -> None:
+        self.env = env
+        self.records: list[TurnRecord] = []
+        self._fleet = fleet
+        self._load = load
+        self._in_flight = 0
+        self._room = env.event()
+
+    def send_all(self) -> Generator[simpy.Event, None, None]:
+        start_s = self.env.now
+        end_s = float("inf") if self._load.duration_s is None else start_s + self._load.duration_s
+        stop = None if self._load.duration_s is None else self.env.timeout(self._load.duration_s)
+        for number, request in enumerate(self._load.requests):
+            if start_s + request.at_s >= end_s:
+                break
+            if start_s + request.at_s > self.env.now:
+                yield self.env.timeout(start_s + request.at_s - self.env.now)
+            while self._in_flight == self._load.most_in_flight:
+                yield self._next_room(stop)
+                if self.env.now >= end_s:
+                    return
+            self._in_flight += 1
+            self.env.process(self._ask(number, request))
+        while self._in_flight and self.env.now < end_s:
+            yield self._next_room(stop)
+
+    def _next_room(self, stop: simpy.Event | None) -> simpy.Event:
+        self._room = self.env.event()
+        return self._room if stop is None else self._room | stop
+
+    def _ask(self, number: int, request: RecordedRequest) -> Generator[simpy.Event, None, None]:
+        load, prompt = self._load, request.prompt
+        tokens = total_tokens(prompt.spans)
+        record = TurnRecord(POPULATION, 0, str(number), 0, tokens, prompt.output.length, self.env.now)
+        self.records.append(record)
+        gives_up = None if load.time_out_s is None else self.env.timeout(load.time_out_s)
+        if load.per_request_s:
+            yield self.env.timeout(load.per_request_s)
+        engine = min(self._fleet, key=_load_of) if len(self._fleet) > 1 else self._fleet[0]
+        done = engine.submit(prompt, record)
+        if done is not None:
+            yield done if gives_up is None else done | gives_up
+            if not done.triggered:
+                engine.abort(record)
+            elif load.per_output_token_s:
+                late_s = load.per_output_token_s * (record.output_tokens - 1)
+                yield self.env.timeout(late_s)
+                record.last_token_s = self.env.now
+        self._in_flight -= 1
+        if not self._room.triggered:
+            self._room.succeed()
+
+
+def _together(logs: Sequence[EngineLog]) -> EngineLog:
+    """Return the logs as one: sums, and of the KV usage the largest."""
+    return EngineLog(
+        steps=sum(log.steps for log in logs),
+        busy_s=sum(log.busy_s for log in logs),
+        computed_tokens=sum(log.computed_tokens for log in logs),
+        kv_usage_peak=max(log.kv_usage_peak for log in logs),
+        kv_usage_seconds=sum(log.kv_usage_seconds for log in logs),
+        evicted_blocks=sum(log.evicted_blocks for log in logs),
+        running_peak=sum(log.running_peak for log in logs),
+    )
+
+
+def _load_of(engine: Engine) -> int:
+    scheduler = engine.scheduler
+    return _QUEUED_WEIGHS * len(scheduler.waiting) + len(scheduler.running)

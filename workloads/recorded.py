@@ -1,0 +1,19 @@
+"""Requests that are given rather than drawn: what was sent, when at the earliest, and how long the answer was."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from workloads.session import Prompt
+from workloads.span import Span
+
+
+class RecordedRequest(NamedTuple):
+    """One request of a recorded or reconstructed run; `at_s` counts from the start of the run."""
+
+    at_s: float
+    prompt: Prompt
+
+    @classmethod
+    def of(cls, at_s: float, spans: Sequence[Span], output_tokens: int, name: str) -> "RecordedRequest":
+        """Return a request whose answer nobody else's prompt holds."""
+        return cls(at_s, Prompt(tuple(spans), Span(f"answer {name}", 0, output_tokens)))
