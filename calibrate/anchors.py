@@ -9,12 +9,13 @@
       - {kind: ttft, cached_tokens: 10000, new_tokens: 12800, seconds: 2.5}
       - {kind: tpot, context_tokens: 8000, decode_rows: 4, seconds: 0.021}
       - {kind: session, shared_prefix_tokens: 10000, turns: 12, new_tokens: 1067, output_tokens: 75, ttft_p50_s: 0.388}
+      - {kind: steady, requests_per_s: 5, input_tokens: 590, uncached_tokens: 16, output_tokens: 247, tpot_s: 0.0076}
       - {kind: step, prefill_requests: 1, new_tokens: 512, past_tokens: 4096, decode_rows: 8, seconds: 0.06}
 
 TTFT and session figures are those of a request or a session without company; they hold the frontend's time too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -24,14 +25,18 @@ from msgspec import Meta
 
 from calibrate.fitting.robust import Vector
 from calibrate.one_session import FrontendTimes, LoneTurn, session_figures, ttft_s
-from sim.catalog import Gpu, Model, load_gpu, load_model
-from sim.errors import ProfileError
+from sim.catalog import Gpu, Model, kv_dtype, linear_weight_bytes, load_gpu, load_model
+from sim.errors import CatalogError, MemoryLedgerError, ProfileError
 from sim.steptime.batch import BatchShape
 from sim.steptime.compose import device_step_time_model
 from sim.steptime.device import DeviceProfile
 from sim.steptime.model import StepTimeModel
 from sim.steptime.pricing import Engine
 from sim.strict_yaml import decode, load_yaml
+
+STEADY_ROUNDS, SETTLED = 100, 1e-7  # of the loop from time per token to sequences and back; share of a change
+MOST_ROWS = 1024.0  # that decode at once, lest an overload have no end
+LEAST_SHARE = 0.05  # of time left for decoding, lest an overload divide by nothing
 
 Tokens = Annotated[int, Meta(ge=0, le=10_000_000)]
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
@@ -140,6 +145,51 @@ class LoneSession(_Figure, tag_field="kind", tag="session", kw_only=True, frozen
         return [name for name in names if getattr(self, name) is not None]
 
 
+class Steady(_Figure, tag_field="kind", tag="steady", kw_only=True, frozen=True):
+    """Time per output token under a steady stream of requests, well below any knee.
+
+    As many sequences decode as Little's law says, each arrival prefills what is not cached of its prompt in their
+    midst, and every step that does so makes all of them wait.
+    """
+
+    requests_per_s: Positive
+    input_tokens: Count
+    uncached_tokens: Count  # of the input: a whole hit still computes its last block
+    output_tokens: Annotated[int, Meta(ge=2, le=10_000_000)]
+    tpot_s: Positive
+
+    def __post_init__(self) -> None:
+        if self.uncached_tokens > self.input_tokens:
+            raise ValueError(f"uncached_tokens {self.uncached_tokens} are more than input_tokens {self.input_tokens}")
+
+    def predicted(self, steps: StepTimeModel, frontend: FrontendTimes, budget: int) -> list[float]:  # noqa: ARG002
+        """Return the figures in the order of `given`."""
+        rows, tpot_s = 1.0, 0.0
+        for _ in range(STEADY_ROUNDS):
+            below, share = int(rows), rows % 1  # on a line between whole rows: a fit needs slopes
+            tpot_s = (1 - share) * self._tpot_s(steps, budget, below) + share * self._tpot_s(steps, budget, below + 1)
+            before, rows = rows, min(MOST_ROWS, max(1.0, self.requests_per_s * self.output_tokens * tpot_s))
+            if abs(rows - before) < SETTLED * rows:
+                break
+        return [tpot_s]
+
+    def _tpot_s(self, steps: StepTimeModel, budget: int, rows: int) -> float:
+        """Return the time per output token while so many rows decode."""
+        kv = rows * (self.input_tokens + self.output_tokens // 2)
+        decode_s = steps.seconds(BatchShape(rows, rows, 0.0, rows, kv))
+        waits_s, done = 0.0, self.input_tokens - self.uncached_tokens
+        while done < self.input_tokens:
+            new = min(budget, self.input_tokens - done)
+            mixed = BatchShape(new + rows, rows + 1, new * (done + (new + 1) / 2), rows, kv, holds_prefill=True)
+            waits_s += steps.seconds(mixed) - decode_s
+            done += new
+        return decode_s / max(LEAST_SHARE, 1 - self.requests_per_s * waits_s)
+
+    def given(self) -> list[float]:
+        """Return the published figures."""
+        return [self.tpot_s]
+
+
 class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Figures of one system."""
 
@@ -152,7 +202,7 @@ class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     max_num_batched_tokens: Count = 2048
     max_num_seqs: Count = 256
     enforce_eager: bool = False
-    figures: Annotated[list[Ttft | Tpot | Step | LoneSession], Meta(min_length=1)]
+    figures: Annotated[list[Ttft | Tpot | Step | LoneSession | Steady], Meta(min_length=1)]
 
     def given(self) -> list[float]:
         """Return every published figure."""
@@ -193,17 +243,29 @@ class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 def load_anchor(path: Path) -> Anchor:
-    """Return the anchor in a YAML file; raises ProfileError if it does not fit, CatalogError for unknown names."""
-    anchor = decode(load_yaml(path, ProfileError), Anchor, ProfileError)
-    load_gpu(anchor.gpu)
-    load_model(anchor.model)
+    """Return the anchor in a YAML file; raises ProfileError, with the line, if it does not fit or a name is unknown."""
+    document = load_yaml(path, ProfileError)
+    anchor = decode(document, Anchor, ProfileError)
+    look_up: dict[str, Callable[[str], object]] = {
+        "gpu": load_gpu,
+        "model": load_model,
+        "weight_dtype": _weights,
+        "kv_cache_dtype": kv_dtype,
+    }
+    for key, find in look_up.items():
+        try:
+            find(getattr(anchor, key))
+        except (CatalogError, MemoryLedgerError) as error:
+            raise ProfileError(f"{document.place((key,))}: {error}") from None
     return anchor
 
 
-def of_gpu(anchors: Sequence[Anchor], gpu: Gpu) -> None:
+def _weights(dtype: str) -> float | None:
+    return None if dtype == "auto" else linear_weight_bytes(dtype)
+
+
+def of_gpu(anchors: Mapping[Path, Anchor], gpu: Gpu) -> None:
     """Raise ProfileError if any anchor is of another GPU."""
-    for anchor in anchors:
+    for path, anchor in anchors.items():
         if load_gpu(anchor.gpu).name != gpu.name:
-            raise ProfileError(f"the anchor is of gpu {anchor.gpu}, the profile of {gpu.name}")
-
-
+            raise ProfileError(f"{path}: the anchor is of gpu {anchor.gpu}, the profile of {gpu.name}")

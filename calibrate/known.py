@@ -16,6 +16,12 @@ def known_gpu(name: str) -> Gpu | None:
         return None
 
 
+def catalog_name(gpu: str) -> str:
+    """Return the catalog's name of a GPU; a name it does not know stays as it is."""
+    known = known_gpu(gpu)
+    return gpu if known is None else known.name
+
+
 @lru_cache(maxsize=1024)
 def known_model(name: str) -> Model | None:
     """Return the catalogued model of that name or alias; unlike `load_model`, never a folder that is called so."""

@@ -24,9 +24,12 @@ class _Group(click.Group):
         return [*super().list_commands(ctx), *COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
         from calibrate.cli import COMMANDS, load
 
-        return load(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
+        return load(cmd_name) if cmd_name in COMMANDS else None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sim.catalog import Gpu, Model, load_gpu, load_model
+from sim.catalog import Gpu, Model, load_model
 from sim.engine.clients import Population, StopRule
 from sim.engine.frontend import FrontendTimes
 from sim.engine.simulation import EngineSetup, LoadSetup
@@ -23,7 +23,7 @@ from sim.scenario import (
 )
 from sim.scheduling.continuous import SchedulerConfig
 from sim.steptime.pricing import Engine as StepEngine
-from sim.steptime.pricing import StepTimes, step_times
+from sim.steptime.pricing import StepTimes, find_gpu, step_times
 from sim.steptime.profile import Frontend
 from sim.workload_spec import (
     ConstantSpec,
@@ -99,7 +99,7 @@ def deploy(scenario: Scenario, place: str) -> Deployment:
     Raises a KvcliffError for an unknown GPU, model, dtype or profile, and ScenarioError if the engine would
     refuse to start.
     """
-    gpu, model = load_gpu(scenario.gpu), load_model(scenario.model)
+    gpu, model = find_gpu(scenario.gpu, scenario.profile), load_model(scenario.model)
     ledger = memory_ledger(gpu, model, memory_settings(scenario))
     if ledger.refusal is not None:
         raise ScenarioError(f"{place}: the engine would not start: {ledger.refusal}")

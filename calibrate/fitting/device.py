@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 
 from calibrate.fitting.evidence import Pricer, StepFigure, step_figures
+from calibrate.fitting.groups import small_parts
 from calibrate.fitting.operations import GroupFit, fit_operations
 from calibrate.fitting.refine import Refined, refine
 from calibrate.fitting.robust import Vector
 from calibrate.fitting.terms import with_terms
 from sim.catalog import Gpu
-from sim.steptime.device import DeviceProfile
+from sim.steptime.device import DeviceProfile, SmallSpec
 from sim.steptime.profile import Provenance
 
 Progress = Callable[[str], None]
@@ -54,8 +55,8 @@ def fit_device(
     progress: Progress = lambda _: None,
 ) -> DeviceFit:
     """Fit every term the table determines; the others keep the start's value, origin and range."""
-    profile, fits = start, []
-    for group in fit_operations(start, gpu, table, replicates=replicates, seed=seed):
+    profile, fits = with_small_kernels(start, table), []
+    for group in fit_operations(profile, gpu, table, replicates=replicates, seed=seed):
         progress(group.group.name)
         fits.append(group)
         profile = with_terms(profile, group.terms)
@@ -66,6 +67,14 @@ def fit_device(
         progress("whole steps")
         profile = refined.profile
     return DeviceFit(profile, fits, figures, refined)
+
+
+def with_small_kernels(profile: DeviceProfile, table: pd.DataFrame) -> DeviceProfile:
+    """Return the profile with terms of their own for the small kernels that the table times."""
+    shared = profile.composition
+    own = SmallSpec(kernel_s=shared.kernel_s, bytes_per_s=shared.elementwise_bytes_per_s)
+    timed = {part: profile.small.get(part, own) for part, _ in small_parts(table)}
+    return msgspec.structs.replace(profile, small={**profile.small, **timed})
 
 
 def refine_by_steps(profile: DeviceProfile, gpu: Gpu, figures: Sequence[StepFigure]) -> Refined:

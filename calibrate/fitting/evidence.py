@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from sim.catalog import Gpu, load_gpu, load_model
+from calibrate.known import known_model
+from sim.catalog import Gpu, load_model, model_names
+from sim.errors import MeasurementError, did_you_mean
 from sim.steptime.batch import BatchShape
 from sim.steptime.compose import device_step_time_model
-from sim.steptime.device import DeviceProfile
+from sim.steptime.device import DeviceProfile, device_gpu
 from sim.steptime.model import StepTimeModel
 
 UNSTATED_PROMPT_TOKENS, UNSTATED_CONTEXT_TOKENS = 750, 900  # of one-layer rows that give only the batch
@@ -51,7 +53,7 @@ class Pricer:
 
     def __init__(self, profile: DeviceProfile) -> None:
         self._profile = profile
-        self._gpu: Gpu = load_gpu(profile.gpu)
+        self._gpu: Gpu = device_gpu(profile)
         self._models: dict[Setup, StepTimeModel] = {}
 
     def steps(self, setup: Setup) -> StepTimeModel:
@@ -74,8 +76,16 @@ class Pricer:
 
 
 def step_figures(table: pd.DataFrame) -> Iterator[StepFigure]:
-    """Yield the whole steps and whole layers of a measurement table of one GPU."""
-    for row in table[table["operation"].isin(["step", "layer"])].to_dict("records"):
+    """Yield the whole steps and whole layers of a measurement table of one GPU.
+
+    Raises MeasurementError for a model that is not in the catalog: the row's cost cannot be put together.
+    """
+    rows = table[table["operation"].isin(["step", "layer"])]
+    for model in rows["model"].unique():
+        if known_model(model) is None:
+            near = did_you_mean(model, model_names())
+            raise MeasurementError(f"model {model!r} of step or layer rows is not in the catalog{near}")
+    for row in rows.to_dict("records"):
         yield _figure(row)
 
 

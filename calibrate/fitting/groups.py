@@ -8,30 +8,33 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from calibrate.fitting.robust import Vector
-from sim.catalog import Gpu, linear_weight_bytes
-from sim.catalog.dtypes import LINEAR_WEIGHT_BYTES
+from sim.catalog import Gpu, activation_bytes, linear_weight_bytes
+from sim.catalog.dtypes import KV_DTYPES, LINEAR_WEIGHT_BYTES
+from sim.steptime.compose import BITS16_BYTES, PASSES
 from sim.steptime.device import weight_family
 from sim.steptime.operations import (
     AttentionTerms,
     ExpertTerms,
     GemmTerms,
     LinkTerms,
+    SmallTerms,
     allreduce_s,
     decode_attention_s,
     experts_met,
     experts_s,
     gemm_s,
     prefill_attention_s,
+    small_s,
 )
 from sim.steptime.profile import kv_family
 
-FEWEST_ROWS = 12
+SPARE_ROWS = 2  # more than there are terms
+ROTATES = "kvcliff calibrate"  # the source whose inputs never stay in a cache between repeats
 LINEAR_BYTES_MIN = 16 << 20  # smaller weights stay in any L2 while a loop times them
 SMALL_KV_BYTES = 2e6  # below this a decode row's time is its overhead, wherever its bytes lie
-BITS16_BYTES = 2.0
-EIGHT_BIT = {"fp8", "int8"}
-KV_BITS = {"bf16": 16.0, "fp8": 8.0, "int8": 8.0}
+KV_BITS = {"bf16": 16.0, "fp8": 8.0, "int8": 8.0, "fp32": 32.0}
 
+EXPERT_SIZES = ["experts", "experts_per_token", "in_features", "out_features"]
 PREFILL, DECODE = AttentionTerms._fields[:3], AttentionTerms._fields[3:]
 
 Columns = dict[str, Vector]
@@ -52,7 +55,7 @@ class Group:
     def columns(self) -> Columns:
         """Return the rows' numbers as arrays."""
         numbers = self.rows.select_dtypes("number")
-        return {name: numbers[name].to_numpy(float) for name in numbers}
+        return {str(name): numbers[name].to_numpy(float) for name in numbers}
 
 
 def pick(columns: Columns, rows: NDArray[np.intp]) -> Columns:
@@ -63,14 +66,15 @@ def pick(columns: Columns, rows: NDArray[np.intp]) -> Columns:
 def groups(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
     """Yield the groups that a table of one GPU has enough rows for."""
     for group in _candidates(gpu, table):
-        if len(group.rows) >= FEWEST_ROWS:
+        if len(group.rows) >= len(group.fields) + SPARE_ROWS:
             yield group
 
 
 def _candidates(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
     by_operation = {str(name): rows for name, rows in table.groupby("operation", sort=False)}
-    for dtype, rows in _by_weight(by_operation.get("gemm")):
-        big = rows["out_features"] * rows["in_features"] * linear_weight_bytes(dtype) >= LINEAR_BYTES_MIN
+    for dtype, rows in _by_weight(_products(table)):
+        weights = rows["out_features"] * rows["in_features"] * linear_weight_bytes(dtype)
+        big = (weights >= LINEAR_BYTES_MIN) | (rows["source"] == ROTATES)
         yield Group(f"linear {dtype}", f"linear.{dtype}", GemmTerms._fields, _gemm(dtype), rows[big], "tokens")
     for family, rows in _by_kv(by_operation.get("prefill_attention")):
         yield Group(f"prefill attention {family}", f"attention.{family}", PREFILL, _prefill, rows, "new_tokens")
@@ -78,16 +82,38 @@ def _candidates(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
         clear = rows[_beyond_cache(rows, family, gpu)]
         yield Group(f"decode attention {family}", f"attention.{family}", DECODE, _decode(family), clear, "past_tokens")
     for dtype, rows in _by_weight(by_operation.get("moe")):
-        yield Group(f"experts {dtype}", f"experts.{dtype}", ExpertTerms._fields, _experts(dtype), rows, "tokens")
+        whole = rows.dropna(subset=EXPERT_SIZES)
+        yield Group(f"experts {dtype}", f"experts.{dtype}", ExpertTerms._fields, _experts(dtype), whole, "tokens")
     reduces = by_operation.get("allreduce", table.iloc[:0])
     for size, rows in reduces[reduces["graph"] != "eager"].groupby("tensor_parallel"):
         gpus = int(size)
         yield Group(f"all-reduce over {gpus}", f"links.{gpus}", LinkTerms._fields, _allreduce, rows, "bytes")
 
 
+    for part, rows in small_parts(table):
+        yield Group(part, f"small.{part}", SmallTerms._fields, _small(part), rows, "tokens")
+    if (rows := by_operation.get("sampling")) is not None:
+        yield Group("sampling", "composition", ("step_s", "sequence_s"), _sampling, rows, "sequences")
+
+
+def small_parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the rows of each small kernel the table has enough of, in the model's own number type."""
+    sized = table[(table["operation"] == "elementwise") & table["out_features"].notna()]
+    rows = sized[sized["kv_cache_dtype"].isin(["", "bf16", "fp16", "fp32"])]
+    for part, own in rows.groupby("part"):
+        if part in PASSES and len(own) >= len(SmallTerms._fields) + SPARE_ROWS:
+            yield str(part), own
+
+
+def _products(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the matrix products, output heads among them."""
+    heads = table[table["operation"] == "head"].dropna(subset=["in_features", "out_features"])
+    return pd.concat([table[table["operation"] == "gemm"], heads.assign(tokens=heads["sequences"])])
+
+
 def _by_weight(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
     if rows is not None:
-        for dtype, own in rows.groupby(rows["weight_dtype"].fillna("bf16").map(weight_family)):
+        for dtype, own in rows.groupby(rows["weight_dtype"].replace("", "bf16").map(weight_family)):
             if dtype in LINEAR_WEIGHT_BYTES:  # block-scaled and 4-bit float types have no terms yet
                 yield str(dtype), own
 
@@ -95,7 +121,8 @@ def _by_weight(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
 def _by_kv(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
     if rows is not None:
         full = rows[rows["window"].fillna(0) == 0]
-        for family, own in full.groupby(full["kv_cache_dtype"].fillna("bf16").map(kv_family)):
+        known = full[full["kv_cache_dtype"].isin(["", *KV_DTYPES])]
+        for family, own in known.groupby(known["kv_cache_dtype"].replace("", "auto").map(kv_family)):
             yield str(family), own
 
 
@@ -108,11 +135,11 @@ def _beyond_cache(rows: pd.DataFrame, family: str, gpu: Gpu) -> "pd.Series[bool]
 
 def _gemm(dtype: str) -> Predict:
     weight_bytes = linear_weight_bytes(dtype)
-    activation_bytes = 1.0 if dtype in EIGHT_BIT else BITS16_BYTES
+    element_bytes = activation_bytes(dtype)
 
     def predict(values: dict[str, float], rows: Columns) -> Vector:
         m, n, k = rows["tokens"], rows["out_features"], rows["in_features"]
-        return np.asarray(gemm_s(GemmTerms(**values), m, n, k, weight_bytes, activation_bytes))
+        return np.asarray(gemm_s(GemmTerms(**values), m, n, k, weight_bytes, element_bytes))
 
     return predict
 
@@ -146,6 +173,18 @@ def _experts(dtype: str) -> Predict:
         return np.asarray(experts_s(ExpertTerms(**values), tokens * each, met, hidden, inner, weight_bytes))
 
     return predict
+
+
+def _small(part: str) -> Predict:
+    def predict(values: dict[str, float], rows: Columns) -> Vector:
+        moved = PASSES[part] * rows["tokens"] * rows["out_features"] * BITS16_BYTES
+        return np.asarray(small_s(SmallTerms(**values), moved))
+
+    return predict
+
+
+def _sampling(values: dict[str, float], rows: Columns) -> Vector:
+    return np.asarray(values["step_s"] + rows["sequences"] * values["sequence_s"])
 
 
 def _allreduce(values: dict[str, float], rows: Columns) -> Vector:

@@ -12,11 +12,13 @@ import pandas as pd
 from calibrate.anchors import Anchor, load_anchor, of_gpu
 from calibrate.fitting.anchored import AnchorFit, fit_anchors
 from calibrate.fitting.device import DeviceFit, Progress, fit_device, signed
+from calibrate.fitting.hardware import measured_hardware
 from calibrate.fitting.start import assumed_device, scaled_device
 from calibrate.importers.conversion import Converted, convert_files
+from calibrate.known import catalog_name, known_gpu
 from sim.catalog import Gpu, load_gpu
 from sim.errors import MeasurementError, ProfileError, did_you_mean
-from sim.steptime.device import DeviceProfile, check_peaks
+from sim.steptime.device import DeviceProfile, Hardware, check_peaks, device_gpu
 from sim.steptime.pricing import load_any
 
 
@@ -65,9 +67,9 @@ def run_job(job: FitJob) -> Fitted:
         raise ProfileError("nothing to fit: give a measurement table, or --scale-from with a profile to start from")
     anchors = [load_anchor(path) for path in job.anchors]
     converted = list(convert_files(job.tables))
-    gpu, table = _rows_of_gpu(job, converted, anchors)
-    of_gpu(anchors, gpu)
-    start = _start(job, gpu)
+    gpu, hardware, table = _rows_of_gpu(job, converted, anchors)
+    of_gpu(dict(zip(job.anchors, anchors, strict=True)), gpu)
+    start = _start(job, gpu, hardware)
     with _progress() as progress:
         fit = None
         if len(table):
@@ -83,31 +85,38 @@ def run_job(job: FitJob) -> Fitted:
     return Fitted(signed_profile, converted, fit, anchored)
 
 
-def _rows_of_gpu(job: FitJob, converted: Sequence[Converted], anchors: Sequence[Anchor]) -> tuple[Gpu, pd.DataFrame]:
+def _rows_of_gpu(
+    job: FitJob, converted: Sequence[Converted], anchors: Sequence[Anchor]
+) -> tuple[Gpu, Hardware | None, pd.DataFrame]:
     frames = [one.table.frame for one in converted]
-    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({"gpu": []})
+    table = table.assign(gpu=table["gpu"].map(catalog_name))
     present = sorted(table["gpu"].unique()) if len(table) else []
     name = job.gpu or (present[0] if len(present) == 1 else anchors[0].gpu if anchors and not present else None)
     if name is None:
         raise MeasurementError(f"--gpu: the tables hold rows of {', '.join(present) or 'no GPU'}; name one")
-    gpu = load_gpu(name)
+    hardware = None
+    if name in present and known_gpu(name) is None:
+        comments = tuple(line for one in converted for line in one.table.comments)
+        hardware = measured_hardware(table[table["gpu"] == name], comments)
+    gpu = load_gpu(name) if hardware is None else hardware.gpu(name)
     if not len(table):
-        return gpu, table
+        return gpu, None, table
     own = table[(table["gpu"] == gpu.name) & (table["label"] != "bound")]
     if not len(own):
         raise MeasurementError(
             f"--gpu {name}: no row of {gpu.name}; the tables hold {', '.join(present)}{did_you_mean(name, present)}"
         )
-    return gpu, own
+    return gpu, hardware, own
 
 
-def _start(job: FitJob, gpu: Gpu) -> DeviceProfile:
+def _start(job: FitJob, gpu: Gpu, hardware: Hardware | None) -> DeviceProfile:
     if job.scale_from is None:
-        return assumed_device(gpu)
+        return assumed_device(gpu, hardware)
     donor = load_any(job.scale_from)
     if not isinstance(donor, DeviceProfile):
         raise ProfileError(f"--scale-from {job.scale_from}: is of one model, {donor.model}; give a device profile")
-    return scaled_device(donor, load_gpu(donor.gpu), gpu)
+    return scaled_device(donor, device_gpu(donor), gpu)
 
 
 def _sign(  # noqa: PLR0917 - the parts of a job, each once
@@ -138,6 +147,7 @@ def _progress() -> Iterator[Progress]:
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("fitting", total=None)
         yield lambda done: bar.update(task, description=f"fitted {done}")

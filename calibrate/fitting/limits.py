@@ -3,10 +3,10 @@
 import math
 
 from sim.catalog import Gpu
+from sim.steptime.device import peak_flops
 
 SHARPEST = 20.0
 CACHE_SPEEDUP = 3.0  # small kernels find much of what they read in the L2
-EIGHT_BIT = ("linear.fp8", "experts.fp8")
 
 
 def limits_of(name: str, gpu: Gpu) -> tuple[float, float]:
@@ -19,9 +19,10 @@ def limits_of(name: str, gpu: Gpu) -> tuple[float, float]:
             return 1.0, math.inf
         case "elementwise_bytes_per_s":
             return 0.0, CACHE_SPEEDUP * gpu.bandwidth_bytes_per_s
+        case "bytes_per_s" if name.startswith("small."):
+            return 0.0, CACHE_SPEEDUP * gpu.bandwidth_bytes_per_s
         case "bytes_per_s" | "decode_bytes_per_s" if not name.startswith("links."):
             return 0.0, gpu.bandwidth_bytes_per_s
         case "flops_per_s" | "prefill_flops_per_s":
-            fp8 = gpu.fp8_flops if name.startswith((*EIGHT_BIT, "attention.fp8")) else None
-            return 0.0, fp8 or gpu.bf16_flops
+            return 0.0, peak_flops(name, gpu)
     return 0.0, math.inf

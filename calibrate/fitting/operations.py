@@ -36,9 +36,15 @@ class GroupFit:
             "rows": float(len(seen)),
             "median": float(np.median(seen)),
             "p90": float(np.quantile(seen, 0.9)),
-            "k_fold_median": float(np.nanmedian(np.abs(self.fit.held_out))),
-            "context_left_out_median": float(np.nanmedian(np.abs(self.context_held_out))),
+            "k_fold_median": _median(self.fit.held_out),
+            "context_left_out_median": _median(self.context_held_out),
         }
+
+
+def _median(errors: Vector) -> float:
+    """Return the median of |error|, NaN where no row could be held out."""
+    known = np.abs(errors[~np.isnan(errors)])
+    return float(np.median(known)) if len(known) else float("nan")
 
 
 def fit_operations(

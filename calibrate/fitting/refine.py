@@ -21,11 +21,13 @@ from sim.steptime.profile import Term
 Predict = Callable[[DeviceProfile], Vector]  # seconds of every figure
 
 TO_95 = 1.96
-LEAST_SIGMA = 0.03  # a curve fitted to loops is not truer than this in a whole step
+LEAST_SIGMA = 0.03  # a rate fitted to loops is not truer than this in a whole step
+LEAST_SIGMA_OVERHEAD = 0.3  # and an overhead far less: in a step, launches overlap and GPUs wait for each other
+OVERHEADS = ("overhead_s", "latency_s", "row_s")
 FIGURE_SIGMA = 0.03  # relative; what a published median is worth
 DETERMINED, PARTLY = 0.5, 0.9  # posterior over prior width
 ALWAYS_FIXED = ("sharpness",)
-DIFFERENCE = 1e-4
+DIFFERENCE = 1e-4  # absolute: scipy's own step shrinks with z, and a term near its prior would drown in rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +60,12 @@ def refine(
     measured: Sequence[float],
     *,
     sigmas: Sequence[float] | None = None,
-    source: str = "fitted",
 ) -> Refined:
     """Return the profile that agrees best with both its own ranges and the figures."""
     prior = free_terms(profile)
     names = [name for name in prior if _matters(profile, predict, name, prior[name])]
     origin = np.log([prior[name].value for name in names])
-    spread = np.array([_sigma(prior[name]) for name in names])
+    spread = np.array([_sigma(name, prior[name]) for name in names])
     target = np.log(np.asarray(measured, float))
     sigma = np.full(len(target), FIGURE_SIGMA) if sigmas is None else np.asarray(sigmas, float)
 
@@ -76,16 +77,22 @@ def refine(
     def residuals(z: Vector) -> Vector:
         return np.concatenate([_soft(errors(z) / sigma), z])
 
+    def slopes(z: Vector) -> Vector:
+        at = residuals(z)
+        return np.array([(residuals(z + DIFFERENCE * unit) - at) / DIFFERENCE for unit in np.eye(len(z))]).T
+
     limits = np.array([limits_of(name, gpu) for name in names]).T
     with np.errstate(divide="ignore"):
         lowest, highest = (np.log(limits) - origin) / spread
     bounds = (np.minimum(lowest, -DIFFERENCE), np.maximum(highest, DIFFERENCE))
-    found = least_squares(residuals, np.zeros(len(names)), bounds=bounds, diff_step=DIFFERENCE)
+    found = least_squares(residuals, np.zeros(len(names)), bounds=bounds, jac=slopes)
     z, jacobian = np.asarray(found.x), np.asarray(found.jac)
     covariance = np.linalg.inv(jacobian.T @ jacobian)
     kept = np.sqrt(np.diag(covariance))
     changed = {
-        name: _posterior(prior[name], float(np.exp(origin[i] + z[i] * spread[i])), float(kept[i] * spread[i]))
+        name: _posterior(
+            prior[name], float(np.exp(origin[i] + z[i] * spread[i])), float(kept[i] * spread[i]), limits[:, i].tolist()
+        )
         for i, name in enumerate(names)
         if kept[i] < PARTLY or abs(z[i]) > 1 - PARTLY
     }
@@ -102,16 +109,19 @@ def _soft(scaled: Vector) -> Vector:
     return np.where(size <= limit, scaled, np.sign(scaled) * beyond)
 
 
-def _sigma(term: Term) -> float:
+def _sigma(name: str, term: Term) -> float:
     assert term.low is not None
     assert term.high is not None
     low = max(term.low, term.value / 100)
-    return max(LEAST_SIGMA, float(np.log(term.high / low)) / (2 * TO_95))
+    least = LEAST_SIGMA_OVERHEAD if name.endswith(OVERHEADS) else LEAST_SIGMA
+    return max(least, float(np.log(term.high / low)) / (2 * TO_95))
 
 
-def _posterior(prior: Term, value: float, sigma: float) -> Term:
+def _posterior(prior: Term, value: float, sigma: float, limits: Sequence[float]) -> Term:
     spread = float(np.exp(TO_95 * sigma))
-    return Term(value=value, source="fitted", low=value / spread, high=value * spread, note=prior.note)
+    value = min(max(value, limits[0]), limits[1])
+    low, high = max(value / spread, limits[0]), min(value * spread, limits[1])
+    return Term(value=value, source="fitted", low=low, high=high, note=prior.note)
 
 
 def _matters(profile: DeviceProfile, predict: Predict, name: str, term: Term) -> bool:

@@ -5,6 +5,7 @@ Every term carries the range it is believed in; measurements narrow it, and what
 
 import msgspec
 
+from calibrate.fitting.limits import limits_of
 from calibrate.fitting.terms import terms_of, with_terms
 from sim.catalog import KV_FAMILIES, Gpu
 from sim.steptime.device import (
@@ -13,6 +14,7 @@ from sim.steptime.device import (
     DeviceProfile,
     ExpertsSpec,
     GemmSpec,
+    Hardware,
     LinkSpec,
 )
 from sim.steptime.profile import Frontend, Provenance, Source, Term
@@ -26,18 +28,18 @@ def around(value: float, factor: float, source: Source = "assumed", note: str = 
     return Term(value=value, source=source, low=value / factor, high=value * factor, note=note)
 
 
-def assumed_device(gpu: Gpu) -> DeviceProfile:
+def assumed_device(gpu: Gpu, hardware: Hardware | None = None) -> DeviceProfile:
     """Return what is believed of a GPU nobody has measured.
 
     Shares of peaks and overheads are what public tables show on the GPUs that have one (A100, H100, H200, L40S).
     """
     flops, fp8_flops, bandwidth = gpu.bf16_flops, gpu.fp8_flops, gpu.bandwidth_bytes_per_s
 
-    def gemm(peak: float) -> GemmSpec:
+    def gemm(peak: float, doubt: float = MIDDLE) -> GemmSpec:
         return GemmSpec(
             overhead_s=around(4e-6, WIDE),
             bytes_per_s=around(0.82 * bandwidth, NARROW),
-            flops_per_s=around(0.8 * peak, MIDDLE),
+            flops_per_s=around(0.8 * peak, doubt),
             tile_elements=around(1e5, 3.0),
             pipeline_depth=around(150.0, WIDE),
             sharpness=around(4.0, WIDE),
@@ -54,7 +56,7 @@ def assumed_device(gpu: Gpu) -> DeviceProfile:
             sharpness=around(1.7, MIDDLE),
         )
 
-    linear = {"bf16": gemm(flops), "int8": gemm(flops), "int4": gemm(0.85 * flops)}
+    linear = {"bf16": gemm(flops), "int8": gemm(flops), "int4": gemm(flops, WIDE), "fp32": gemm(0.5 * flops)}
     if fp8_flops:
         linear["fp8"] = gemm(0.8 * fp8_flops)
     experts = {
@@ -73,6 +75,7 @@ def assumed_device(gpu: Gpu) -> DeviceProfile:
     }
     return DeviceProfile(
         kind="device",
+        hardware=hardware,
         name=f"assumed-{gpu.name}",
         gpu=gpu.name,
         provenance=Provenance(
@@ -112,10 +115,11 @@ def scaled_device(donor: DeviceProfile, donor_gpu: Gpu, gpu: Gpu, widen: float =
         ratio = _ratio(name, donor_gpu, gpu)
         old = names[name]
         low, high = (old.value if bound is None else bound for bound in (old.low, old.high))
+        value = min(old.value * ratio, limits_of(name, gpu)[1])  # a donor's fp8 rate may beat a card without fp8
         kept[name] = Term(
-            value=old.value * ratio,
+            value=value,
             source="assumed",
-            low=low * ratio / widen,
+            low=min(low * ratio / widen, value),
             high=high * ratio * widen,
             note=f"scaled by {ratio:.3g} from {donor.gpu}",
         )
@@ -124,6 +128,7 @@ def scaled_device(donor: DeviceProfile, donor_gpu: Gpu, gpu: Gpu, widen: float =
         scaled,
         name=f"{gpu.name}-from-{donor.name}",
         prefill_tile_rows=donor.prefill_tile_rows,
+        prefill_packs_query_heads=donor.prefill_packs_query_heads,
         shared_prefix_reads=donor.shared_prefix_reads,
         provenance=Provenance(
             kind="fitted",

@@ -7,7 +7,7 @@ import msgspec
 from sim.steptime.device import DeviceProfile
 from sim.steptime.profile import Term
 
-TABLES = ("linear", "attention", "experts", "links")
+TABLES = ("linear", "attention", "experts", "links", "small")
 
 
 def terms_of(profile: DeviceProfile) -> Iterator[tuple[str, Term]]:

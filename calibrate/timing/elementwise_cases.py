@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import rms_norm, silu
 
 from calibrate.timing.cases import Bench, Case
-from calibrate.timing.paged_cache import Stored, pool, quantise
+from calibrate.timing.paged_cache import pool, store
 from calibrate.timing.points import Point
 from calibrate.timing.tensors import noise, permutation
 
@@ -102,17 +102,10 @@ def _kv_write(point: Point, bench: Bench, copies: int) -> Case:
     slots = permutation(blocks * bench.block_size, device)[: copies * tokens].view(copies, tokens)
 
     def call(copy: int) -> None:
-        for plain, stored in zip(new, (cache.key, cache.value), strict=True):
-            _scatter(quantise(plain, point.kv_cache_dtype, factor=1.0), stored, slots[copy])
+        store(cache, new[0], new[1], slots[copy])
 
     plain = point.kv_cache_dtype == bench.dtype_name
     return Case(call, copies, "measured" if plain else "emulated", "" if plain else _UNFUSED)
-
-
-def _scatter(new: Stored, into: Stored, slots: Tensor) -> None:
-    into.elements.view(torch.uint8).flatten(0, 1)[slots] = new.elements.view(torch.uint8)
-    if into.scales is not None and new.scales is not None:
-        into.scales.flatten(0, 1)[slots] = new.scales
 
 
 _PARTS = {

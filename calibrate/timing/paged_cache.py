@@ -106,3 +106,12 @@ def pool(shape: tuple[int, int, int, int], kv_dtype: str, device: str) -> PagedC
         return Stored(repeated(few.elements, blocks), scales, few.factor)
 
     return PagedCache(kv_dtype, many(), many())
+
+
+def store(cache: PagedCache, key: Tensor, value: Tensor, slots: Tensor) -> None:
+    """Write keys and values (tokens, kv_heads, head_dim) to `slots` (tokens), each block * block_size + place."""
+    for plain, into in ((key, cache.key), (value, cache.value)):
+        new = quantise(plain, cache.kv_dtype, factor=into.factor)
+        into.elements.view(torch.uint8).flatten(0, 1)[slots] = new.elements.view(torch.uint8)
+        if into.scales is not None and new.scales is not None:
+            into.scales.flatten(0, 1)[slots] = new.scales

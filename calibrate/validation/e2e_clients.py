@@ -1,7 +1,7 @@
-"""What a benchmark's client and API server add to the engine's own times: one pair a source, never one a run.
+"""What a benchmark's client and API server add to the engine's own times: one number a source, never one a run.
 
 `per_request_s` passes between the send and the engine's queue (HTTP, tokenisation, process hops) and back to the first
-token; `per_output_token_s` is added to each further token. Sources that stamp on the engine's clock have none.
+token. Sources that stamp on the engine's clock have none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,18 @@ class Client(NamedTuple):
     """Seconds a source's client adds."""
 
     per_request_s: float = 0.0
-    per_output_token_s: float = 0.0
     derived: str = "not derived: nothing is added"
 
 
+_FITTED = "least squares on the loads below the knee of the shared runs; --fit-clients repeats it"
 CLIENTS: Mapping[str, Client] = {
-    "lss": Client(derived="times are stamped on the engine's clock"),
+    "isim_train": Client(0.0079, _FITTED),
+    "resid": Client(0.0058, _FITTED),
+    "do_h200": Client(0.0097, _FITTED),
+    "lss": Client(0.0, "times are stamped on the engine's clock"),
+    "dielabs": Client(0.0, "not fitted: four loads, whose median TTFTs are whole prefills"),
 }
-"""By source; `kvcliff validate e2e --fit-clients` prints the fitted ones for the profiles in use."""
+"""By source. One number each: what a request's first token waits for outside the engine."""
 
 
 def client_of(source: str, clients: Mapping[str, Client] = CLIENTS) -> Client:
@@ -31,10 +35,9 @@ def client_of(source: str, clients: Mapping[str, Client] = CLIENTS) -> Client:
 
 
 def fit_clients(points: Sequence[ReplayedPoint]) -> dict[str, Client]:
-    """Return the pair of each source that makes the squared relative errors below the knee least.
+    """Return the number of each source that makes the squared relative errors of TTFT below the knee least.
 
-    The points must come from a replay without overheads: TTFT fixes the first number, TPOT the second; neither
-    is below 0.
+    The points must come from a replay without overheads.
     """
     fitted = {}
     for source in dict.fromkeys(point.source for point in points):
@@ -42,10 +45,9 @@ def fit_clients(points: Sequence[ReplayedPoint]) -> dict[str, Client]:
             continue
         below = [point for point in points if point.source == source and point.regime == BELOW]
         per_request_s = _missing_s(below, ("ttft_mean_s", "ttft_p50_s"))
-        per_token_s = _missing_s(below, ("tpot_mean_s", "tpot_p50_s"))
         if per_request_s is not None:
             derived = f"least squares on {len(below)} loads below the knee"
-            fitted[source] = Client(per_request_s, per_token_s or 0.0, derived)
+            fitted[source] = Client(per_request_s, derived)
     return fitted
 
 

@@ -31,7 +31,7 @@ def latency_metrics(
     return metrics
 
 
-def run_metrics(run: Run, *, trimmed: float = 0.0, per_output_token_s: float = 0.0) -> dict[str, float]:
+def run_metrics(run: Run, *, trimmed: float = 0.0) -> dict[str, float]:
     """Return the metrics of a simulated stage.
 
     With `trimmed`, only what was answered between that share of the run at its beginning and at its end counts.
@@ -48,7 +48,7 @@ def run_metrics(run: Run, *, trimmed: float = 0.0, per_output_token_s: float = 0
         np.array([record.output_tokens for record in records], np.int64),
         np.array([record.outcome is Outcome.COMPLETED for record in records], bool),
     )
-    metrics |= spread("itl", _gaps_s(done) + per_output_token_s)
+    metrics |= spread("itl", _gaps_s(done))
     if trimmed and end_s > begin_s:
         metrics["requests_per_s"] = len(done) / (end_s - begin_s)
         metrics["output_tokens_per_s"] = sum(record.output_tokens for record in done) / (end_s - begin_s)

@@ -76,12 +76,12 @@ def _simulated(deployed: Deployed, sessions: Sequence[Session], client: Client) 
     metrics: list[Metrics] = []
     for session in sessions:
         loads = [
-            replace(stage.load, per_request_s=client.per_request_s, per_output_token_s=client.per_output_token_s)
+            replace(stage.load, per_request_s=client.per_request_s)
             for stage in session
         ]
         for stage, run in zip(session, simulate_recorded(deployed.setup, loads, deployed.engines), strict=True):
             counted = replace(run, records=run.records[stage.warm_up :])
-            metrics.append(run_metrics(counted, trimmed=stage.trimmed, per_output_token_s=client.per_output_token_s))
+            metrics.append(run_metrics(counted, trimmed=stage.trimmed))
     return metrics
 
 

@@ -141,7 +141,7 @@ def _print_clients(clients: Mapping[str, Client], *, as_json: bool) -> None:
         return
     for source, client in clients.items():
         click.echo(
-            f'    "{source}": Client({client.per_request_s:.6f}, {client.per_output_token_s:.8f}, "{client.derived}"),'
+            f'    "{source}": Client({client.per_request_s:.6f}, "{client.derived}"),'
         )
 
 

@@ -9,6 +9,7 @@ from sim.catalog.dtypes import (
     KV_FAMILIES,
     LINEAR_WEIGHT_BYTES,
     KvDtype,
+    activation_bytes,
     kv_dtype,
     linear_weight_bytes,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "KvDtype",
     "Model",
     "gpu_names",
+    "activation_bytes",
     "kv_dtype",
     "linear_weight_bytes",
     "load_gpu",

@@ -28,7 +28,8 @@ class KvDtype:
 _PLAIN = "vLLM: page bytes = 2 x heads x head_dim x element bytes; checked on 20 posted start-ups to 0.2 %"
 _BITS16 = KvDtype(16, 16, _PLAIN, family="bf16")
 _BITS8 = KvDtype(8, 8, _PLAIN + "; per-tensor scales are negligible, fp8 is exactly twice the tokens", family="fp8")
-KV_FAMILIES = ("bf16", "fp8", "turboquant")
+_BITS32 = KvDtype(32, 32, _PLAIN, family="fp32")
+KV_FAMILIES = ("bf16", "fp8", "turboquant", "fp32")
 _TURBO = "vLLM TurboQuant slots of 196/136/120/104 B at head_dim 128; first and last two layers stay 16-bit"
 
 KV_DTYPES: dict[str, KvDtype] = {
@@ -37,6 +38,7 @@ KV_DTYPES: dict[str, KvDtype] = {
     "bfloat16": _BITS16,
     "fp16": _BITS16,
     "float16": _BITS16,
+    "fp32": _BITS32,
     "fp8": _BITS8,
     "fp8_e4m3": _BITS8,
     "fp8_e5m2": _BITS8,
@@ -51,6 +53,7 @@ KV_DTYPES: dict[str, KvDtype] = {
 # Bytes a linear-layer weight takes; embeddings and head stay in 16 bits whatever the type. 0.53 is measured
 # (Qwen3-14B-AWQ loads 9.44 GiB, an 8B AWQ merge 5.8): 4 bits, and scale and zero point per group of 128.
 LINEAR_WEIGHT_BYTES: dict[str, float] = {
+    "fp32": 4.0,
     "bf16": 2.0,
     "bfloat16": 2.0,
     "fp16": 2.0,
@@ -61,6 +64,11 @@ LINEAR_WEIGHT_BYTES: dict[str, float] = {
     "awq": 0.53,
     "gptq": 0.53,
 }
+
+
+def activation_bytes(weight_dtype: str) -> float:
+    """Return the bytes of one element that a linear layer with weights of this type multiplies."""
+    return {"fp8": 1.0, "int8": 1.0, "fp32": 4.0}.get(weight_dtype, 2.0)
 
 
 def kv_dtype(name: str) -> KvDtype:

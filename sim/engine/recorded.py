@@ -29,7 +29,6 @@ class RecordedLoad:
     time_out_s: float | None = None  # the client gives up this long after the send
     duration_s: float | None = None  # the client stops, answers or not
     per_request_s: float = 0.0  # between the client's send and the engine's queue
-    per_output_token_s: float = 0.0  # what each further token costs the client; the last one is late by their sum
 
 
 def simulate_recorded(setup: EngineSetup, loads: Sequence[RecordedLoad], engines: int = 1) -> list[Run]:
@@ -99,10 +98,6 @@ class _Client:
             yield done if gives_up is None else done | gives_up
             if not done.triggered:
                 engine.abort(record)
-            elif load.per_output_token_s:
-                late_s = load.per_output_token_s * (record.output_tokens - 1)
-                yield self.env.timeout(late_s)
-                record.last_token_s = self.env.now
         self._in_flight -= 1
         if not self._room.triggered:
             self._room.succeed()

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from sim.catalog import Gpu, Model, kv_dtype, linear_weight_bytes
-from sim.steptime.device import SIXTEEN_BIT, DeviceProfile
+from sim.catalog import Gpu, Model, activation_bytes, kv_dtype, linear_weight_bytes
+from sim.errors import ProfileError
+from sim.steptime.device import DeviceProfile
 from sim.steptime.model import StepTimeModel
 from sim.steptime.operations import (
     GemmTerms,
@@ -20,12 +21,22 @@ from sim.steptime.operations import (
     experts_met,
     experts_s,
     gemm_s,
+    small_s,
 )
 from sim.steptime.profile import kv_family
 
 BITS16_BYTES = 2.0
-SMALL_KERNELS = 6  # two norms, rotary, cache write, activation, and one more that quantises, gathers or adds
-QK_NORM_KERNELS = 2
+PASSES = {
+    "norm": 4.0,  # adds the residual on the way: reads two, writes two
+    "qk_norm": 2.0,
+    "rotary": 2.0,
+    "activation": 3.0,  # reads gate and up, writes their product
+    "kv_write": 2.0,
+    "residual": 3.0,
+    "embedding": 2.0,
+    "quantise": 1.5,  # reads 16 bits, writes 8
+}
+"""How often a small kernel reads or writes each element of its width."""
 BIG_KERNELS = 5  # four products and attention
 MANY = 256  # sequences up to which the head's cost is taken as a line
 ALL_REDUCES = 2  # after attention's output and after the feed-forward
@@ -56,30 +67,40 @@ class LayerShape:
             return (*attention, (self.experts, self.hidden))
         return (*attention, (2 * self.intermediate, self.hidden), (self.hidden, self.intermediate))
 
-    @property
-    def small_kernels(self) -> int:
-        """Kernels between the products."""
-        return SMALL_KERNELS + QK_NORM_KERNELS * self.qk_norm
+    def small_kernels(self, element_bytes: float) -> tuple[tuple[str, float], ...]:
+        """(part, bytes moved a token) of the kernels between the products; `PASSES` says how often bytes move.
+
+        Elements have 16 bits, or 32 where products do; products of 8-bit elements quantise their four inputs.
+        """
+        size = max(BITS16_BYTES, element_bytes)
+        qk = (self.heads + self.kv_heads) * self.head_dim
+        inner = self.experts_per_token * self.expert_intermediate or self.intermediate
+        work = [("norm", self.hidden), ("norm", self.hidden), ("rotary", qk), ("activation", inner)]
+        work.append(("kv_write", 2 * self.kv_heads * self.head_dim))
+        if self.qk_norm:
+            work += [("qk_norm", self.heads * self.head_dim), ("qk_norm", self.kv_heads * self.head_dim)]
+        moved = [(part, PASSES[part] * width * size) for part, width in work]
+        if element_bytes < BITS16_BYTES:
+            width = 2 * self.hidden + self.heads * self.head_dim + inner
+            moved.append(("quantise", PASSES["quantise"] * width * BITS16_BYTES))
+        return tuple(moved)
 
     @property
     def kernels(self) -> int:
-        """All kernels of a layer."""
-        return BIG_KERNELS + self.small_kernels
-
-    def small_bytes_per_token(self, *, quantised: bool) -> float:
-        """Bytes the small kernels move for one token, in 16 bits; quantising reads 16 bits and writes 8."""
-        qk = (self.heads + self.kv_heads) * self.head_dim
-        inner = self.experts_per_token * self.expert_intermediate or self.intermediate
-        norms = 2 * 4 * self.hidden
-        rotary = 2 * qk * (1 + self.qk_norm)
-        cache_write = 4 * self.kv_heads * self.head_dim
-        activation = 3 * inner
-        moved = BITS16_BYTES * (norms + rotary + cache_write + activation)
-        return moved + (3.0 * (2 * self.hidden + self.heads * self.head_dim + inner) if quantised else 0.0)
+        """All kernels of a layer in 16 bits."""
+        return BIG_KERNELS + len(self.small_kernels(BITS16_BYTES))
 
 
 def layer_shape(model: Model, tensor_parallel_size: int) -> LayerShape:
-    """Return the sizes of a model's layer on one of `tensor_parallel_size` GPUs."""
+    """Return the sizes of a model's layer on one of `tensor_parallel_size` GPUs.
+
+    Raises ProfileError where the heads cannot be divided.
+    """
+    if model.num_attention_heads % tensor_parallel_size:
+        raise ProfileError(
+            f"tensor_parallel_size {tensor_parallel_size} must divide the {model.num_attention_heads} attention heads "
+            f"of {model.name}"
+        )
     return LayerShape(
         hidden=model.hidden_size,
         heads=model.num_attention_heads // tensor_parallel_size,
@@ -120,12 +141,13 @@ def device_step_time_model(
     pair_s = 4.0 * shape.heads * shape.head_dim * terms["flops_slowdown"] / attention.prefill_flops_per_s
     alone = attention.prefill_pairs_per_token * (1 + 2 * shape.kv_heads / shape.heads)
     kv_token_s = shape.kv_heads * kv_dtype(kv_cache_dtype).head_bytes(shape.head_dim) / attention.decode_bytes_per_s
-    sixteen = profile.gemm("bf16")
+    head_dtype = "fp32" if own == "fp32" else "bf16"  # quantised models keep the head in 16 bits
+    head, head_bytes = profile.gemm(head_dtype), linear_weight_bytes(head_dtype)
     packed = shape.heads / shape.kv_heads if profile.prefill_packs_query_heads else 1.0
     vocabulary = model.vocab_size // tensor_parallel_size
 
     def head_s(rows: int) -> float:
-        return float(gemm_s(sixteen, rows, vocabulary, model.hidden_size, BITS16_BYTES, BITS16_BYTES))
+        return float(gemm_s(head, rows, vocabulary, model.hidden_size, head_bytes, head_bytes))
 
     return StepTimeModel(
         step_overhead_s=terms["step_s"],
@@ -167,15 +189,15 @@ def layer_s(
     terms = profile.composition.values()
     linear = slowed(profile.gemm(weight_dtype), terms["flops_slowdown"])
     weight_bytes = linear_weight_bytes(weight_dtype)
-    activation_bytes = 1.0 if weight_dtype in {"fp8", "int8"} else BITS16_BYTES
-    small_bytes = shape.small_bytes_per_token(quantised=weight_dtype not in SIXTEEN_BIT and activation_bytes == 1.0)
+    element_bytes = activation_bytes(weight_dtype)
+    small = [(profile.small_kernel(part), moved) for part, moved in shape.small_kernels(element_bytes)]
     experts = profile.route(weight_dtype) if shape.experts else None
     link = profile.link(tensor_parallel_size) if tensor_parallel_size > 1 else None
 
     def at(tokens: Number) -> Number:
-        total = shape.small_kernels * terms["kernel_s"] + tokens * small_bytes / terms["elementwise_bytes_per_s"]
+        total = sum(small_s(kernel, tokens * moved) for kernel, moved in small)
         for n, k in shape.products:
-            total += gemm_s(linear, tokens, n, k, weight_bytes, activation_bytes)
+            total += gemm_s(linear, tokens, n, k, weight_bytes, element_bytes)
         if experts is not None:
             rows = tokens * shape.experts_per_token
             met = experts_met(tokens, shape.experts, shape.experts_per_token)

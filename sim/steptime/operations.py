@@ -44,6 +44,13 @@ class ExpertTerms(NamedTuple):
     sharpness: float
 
 
+class SmallTerms(NamedTuple):
+    """A kernel between the products: a launch, and the bytes it moves."""
+
+    kernel_s: float
+    bytes_per_s: float
+
+
 class LinkTerms(NamedTuple):
     """An all-reduce among a number of GPUs."""
 
@@ -103,6 +110,11 @@ def experts_s(
     flops = 2.0 * weights * (rows + terms.tile_rows * met)
     moved = weights * weight_bytes * met + 2.0 * rows * (2.0 * hidden + 3.0 * intermediate)
     return terms.overhead_s + either_or(moved / terms.bytes_per_s, flops / terms.flops_per_s, terms.sharpness)
+
+
+def small_s(terms: SmallTerms, moved_bytes: Number) -> Number:
+    """Return seconds of one small kernel that reads and writes `moved_bytes`."""
+    return terms.kernel_s + moved_bytes / terms.bytes_per_s
 
 
 def allreduce_s(terms: LinkTerms, moved_bytes: Number) -> Number:

@@ -1,16 +1,18 @@
 """Where step times come from, whatever kind of profile is named: one call for scenarios and validation alike."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
-from sim.catalog import Gpu, Model
-from sim.errors import ProfileError
+from sim.catalog import Gpu, Model, load_gpu
+from sim.errors import CatalogError, ProfileError
 from sim.steptime.compose import device_step_time_model
-from sim.steptime.device import SIXTEEN_BIT, DeviceProfile, decode_device
+from sim.steptime.device import SIXTEEN_BIT, DeviceProfile, decode_device, device_gpu
 from sim.steptime.model import StepTimeModel, step_time_model
-from sim.steptime.profile import Frontend, Profile, Provenance, decode_profile, read_profile
+from sim.steptime.profile import Frontend, Profile, Provenance, decode_profile, profile_names, read_profile
 from sim.steptime.roofline import roofline_profile
 
 ROOFLINE = "roofline"
+AUTO = "auto"  # the shipped profile of the GPU, else a roofline
 MOST_GRAPHED_TOKENS = 512  # vLLM captures CUDA graphs up to twice max_num_seqs, and never beyond this
 
 
@@ -41,10 +43,12 @@ class StepTimes:
 
 
 def step_times(profile_name: str, gpu: Gpu, model: Model, engine: Engine) -> StepTimes:
-    """Return step times by profile: "roofline", a shipped name, or a YAML file of either kind.
+    """Return step times by profile: "auto", "roofline", a shipped name, or a YAML file of either kind.
 
     Raises ProfileError if there is none, or it is of another GPU, model or weight dtype, or lacks a dtype asked for.
     """
+    if profile_name == AUTO:
+        profile_name = device_profile_of(gpu) or ROOFLINE
     if profile_name == ROOFLINE:
         _one_gpu(profile_name, engine)
         return _of_model(roofline_profile(gpu, model, engine.weight_dtype), gpu, model, engine)
@@ -54,6 +58,31 @@ def step_times(profile_name: str, gpu: Gpu, model: Model, engine: Engine) -> Ste
     _one_gpu(profile.name, engine)
     _check_weight_dtype(profile, model, engine.weight_dtype)
     return _of_model(profile, gpu, model, engine)
+
+
+def device_profile_of(gpu: Gpu) -> str | None:
+    """Return the name of the shipped device profile of a GPU: it is named after one of the GPU's own names."""
+    for name in profile_names():
+        with suppress(CatalogError):
+            if load_gpu(name).name == gpu.name:
+                return name
+    return None
+
+
+def find_gpu(name: str, profile_name: str) -> Gpu:
+    """Return the GPU a scenario names: of the catalog, or the device that its profile was measured on.
+
+    Raises CatalogError for a name that neither knows.
+    """
+    try:
+        return load_gpu(name)
+    except CatalogError:
+        if profile_name in {AUTO, ROOFLINE}:
+            raise
+        profile = load_any(profile_name)
+        if isinstance(profile, DeviceProfile) and profile.hardware is not None and profile.gpu == name:
+            return device_gpu(profile)
+        raise
 
 
 def load_any(name_or_path: str) -> Profile | DeviceProfile:

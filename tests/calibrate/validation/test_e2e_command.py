@@ -88,7 +88,6 @@ def test_fitted_clients_close_the_gap_they_were_fitted_to(three: Path) -> None:
     result = run(three, "--profile", "roofline", "--fit-clients", "--json")
     fitted = json.loads(result.stdout)["toy"]
     assert 0 < fitted["per_request_s"] < 0.02
-    assert fitted["per_output_token_s"] >= 0
     assert "Client(" in run(three, "--fit-clients").stdout
 
 

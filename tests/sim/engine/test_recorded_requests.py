@@ -81,12 +81,12 @@ def test_a_request_given_up_while_it_runs_frees_its_seat_within_two_steps(*, asy
     assert second.outcome is Outcome.COMPLETED
 
 
-def test_overheads_come_before_the_queue_and_after_each_further_token() -> None:
-    """0.25 s before, 0.5 s for each of the two further tokens; the cap waits for the client, not for the engine."""
-    load = RecordedLoad(requests([0.0, 0.0]), most_in_flight=1, per_request_s=0.25, per_output_token_s=0.5)
+def test_the_overhead_comes_before_the_queue() -> None:
+    """0.25 s before the engine sees the request; the cap waits for the answer."""
+    load = RecordedLoad(requests([0.0, 0.0]), most_in_flight=1, per_request_s=0.25)
     first, second = run_of(load).records
-    assert (first.queued_s, first.ttft_s, first.e2e_s) == (0.25, 1.25, 4.25)
-    assert second.arrival_s == 4.25
+    assert (first.queued_s, first.ttft_s, first.e2e_s) == (0.25, 1.25, 3.25)
+    assert second.arrival_s == 3.25
 
 
 @given(

@@ -13,6 +13,7 @@ from sim.scenario import Scenario
 from sim.setup import deploy
 from sim.steptime.light_speed import bounds
 from sim.steptime.model import step_time_model
+from sim.steptime.pricing import load_any
 from sim.steptime.profile import SHIPPED, check_light_speed, load_profile, profile_names
 from sim.steptime.roofline import roofline_profile
 from sim.strict_yaml import apply_overrides, decode, load_yaml
@@ -49,7 +50,7 @@ def refusal(name_or_path: str) -> str:
 @pytest.mark.parametrize("name", profile_names())
 def test_every_shipped_profile_loads_under_its_own_name(name: str) -> None:
     """The file's stem is what scenarios write."""
-    assert load_profile(name).name == name
+    assert load_any(name).name == name
 
 
 def test_an_unknown_name_gets_the_nearest(tmp_path: Path) -> None:
