@@ -4,10 +4,11 @@
 PYTHON ?= python3
 SCENARIOS ?= scenarios/l4-qwen3-4b-fp8.yaml scenarios/l4-qwen3-4b-fp16.yaml scenarios/l4-qwen3-4b-tq4.yaml
 OUT ?= out
+DATA ?= ../shared/data
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup cliff test check format coverage picture profile notebook clean
+.PHONY: help setup cliff test check format coverage picture profile profiles validation machine notebook clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,7 +18,7 @@ setup: .venv/.stamp ## Create .venv with the tested releases; does nothing while
 .venv/.stamp: pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@echo "installing into .venv (about a minute the first time)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,calibrate]'
 	@touch $@
 
 cliff: setup ## Compare the L4 scenarios with fp8, 16-bit and 4-bit KV; tables here, charts in out/
@@ -44,8 +45,20 @@ coverage: setup ## Run the tests with branch coverage and its floor
 picture: setup ## Draw the README's picture and write its tables again (some three minutes)
 	$(BIN)/python notebooks/readme_tables.py
 
-profile: setup ## Fit the L4 profile to the one-session figures again
+profile: setup ## Fit the L4 document's profile to its one-session figures again
 	$(BIN)/python -m calibrate.l4_document > .profile.tmp && mv .profile.tmp sim/steptime/profiles/l4-qwen3-4b-fp8.yaml
+
+profiles: setup ## Fit the shipped device profiles to the public measurements again (two minutes)
+	$(BIN)/python -m calibrate.shipped $(DATA)/measurements
+
+validation: setup ## Judge profiles and simulator against public measurements; pages in notebooks/validation (six minutes)
+	$(BIN)/kvcliff validate steps $(DATA)/measurements/micro_aic_*.csv \
+	  $(DATA)/measurements/micro_vllm_step_times_qwen.csv --check --out notebooks/validation
+	$(BIN)/kvcliff validate e2e $(DATA)/measurements --jobs 2 --check --out notebooks/validation
+	$(BIN)/kvcliff validate cliff $(DATA)/cpu_cliff --check --out notebooks/validation
+
+machine: setup ## The closed proof here: time operations, predict a small transformer's steps, compare (six minutes)
+	$(BIN)/kvcliff validate machine --check --out $(OUT)/machine
 
 notebook: setup ## Execute the notebook into out/
 	@mkdir -p $(OUT)

@@ -56,8 +56,8 @@ RECIPES = (
     Recipe("rtx-4090", "RTX 4090", LLMSERVINGSIM, scale_from="l40s", notes=("operations of one model only",)),
     Recipe("rtx-pro-6000", "RTX PRO 6000", LLMSERVINGSIM, scale_from="l40s"),
     Recipe("rtx-4070-super", "RTX 4070 Super", scale_from="rtx-4090", anchors="rtx-4070-super-"),
-    Recipe("l4", "L4", HELIX, scale_from="l40s", notes=("single layers in fp16, April 2024, times rounded",)),
-    Recipe("t4", "T4", HELIX, scale_from="a100", notes=("single layers in fp16, April 2024, times rounded",)),
+    Recipe("l4", "L4", HELIX, anchors="l4-", notes=("single layers in fp16, April 2024, times rounded",)),
+    Recipe("t4", "T4", HELIX, notes=("single layers in fp16, April 2024, times rounded",)),
 )
 
 

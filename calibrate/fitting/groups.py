@@ -89,7 +89,6 @@ def _candidates(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
         gpus = int(size)
         yield Group(f"all-reduce over {gpus}", f"links.{gpus}", LinkTerms._fields, _allreduce, rows, "bytes")
 
-
     for part, rows in small_parts(table):
         yield Group(part, f"small.{part}", SmallTerms._fields, _small(part), rows, "tokens")
     if (rows := by_operation.get("sampling")) is not None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from sim.catalog import linear_weight_bytes
-from sim.errors import MeasurementError
+from sim.catalog import gpu_names, linear_weight_bytes
+from sim.errors import MeasurementError, did_you_mean
 from sim.steptime.device import Hardware, weight_family
 
 HEADROOM = 1.1  # a rate some kernel reached is not the peak
@@ -19,7 +19,10 @@ def measured_hardware(table: pd.DataFrame, comments: tuple[str, ...]) -> Hardwar
     for operation, per_s in (("copy", _copied), ("gemm", _multiplied)):
         rows = table[(table["operation"] == operation) & (table["label"] == "measured")]
         if not len(rows):
-            raise MeasurementError(f"gpu {name!r} is not in the catalog, and no {operation} row says what it can do")
+            near = did_you_mean(name, gpu_names())
+            raise MeasurementError(
+                f"gpu {name!r} is not in the catalog{near}, and no {operation} row says what it can do"
+            )
         rates[operation] = float(np.max(per_s(rows) / rows["time_s"].to_numpy(float))) * HEADROOM
     read = [_weights_read(table), rates["copy"]]
     return Hardware(

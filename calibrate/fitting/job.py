@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 
 from calibrate.anchors import Anchor, load_anchor, of_gpu
@@ -116,7 +117,7 @@ def _start(job: FitJob, gpu: Gpu, hardware: Hardware | None) -> DeviceProfile:
     donor = load_any(job.scale_from)
     if not isinstance(donor, DeviceProfile):
         raise ProfileError(f"--scale-from {job.scale_from}: is of one model, {donor.model}; give a device profile")
-    return scaled_device(donor, device_gpu(donor), gpu)
+    return msgspec.structs.replace(scaled_device(donor, device_gpu(donor), gpu), hardware=hardware)
 
 
 def _sign(  # noqa: PLR0917 - the parts of a job, each once

@@ -55,9 +55,7 @@ def fit_operations(
         yield fit_group(profile, gpu, group, replicates=replicates, rng=np.random.default_rng(seed))
 
 
-def fit_group(
-    profile: DeviceProfile, gpu: Gpu, group: Group, *, replicates: int, rng: np.random.Generator
-) -> GroupFit:
+def fit_group(profile: DeviceProfile, gpu: Gpu, group: Group, *, replicates: int, rng: np.random.Generator) -> GroupFit:
     """Fit one group, starting from the profile's own values."""
     if len(group.rows) > MOST_ROWS:
         group = replace(group, rows=group.rows.sample(MOST_ROWS, random_state=rng))

@@ -19,6 +19,7 @@ from sim.steptime.device import (
 )
 from sim.steptime.profile import Frontend, Provenance, Source, Term
 
+FRONTEND_S, FRONTEND_TOKEN_S = 7e-3, 1e-6  # what clients of vLLM on H100 and H200 saw beyond the engine's own time
 WIDE, MIDDLE, NARROW = 2.0, 1.4, 1.15  # ranges: value / factor to value x factor
 HOPPER = "9."  # runs FlashAttention 3: tiles of 128 query rows that hold all query heads of a KV head; 2 has 64
 
@@ -57,8 +58,7 @@ def assumed_device(gpu: Gpu, hardware: Hardware | None = None) -> DeviceProfile:
         )
 
     linear = {"bf16": gemm(flops), "int8": gemm(flops), "int4": gemm(flops, WIDE), "fp32": gemm(0.5 * flops)}
-    if fp8_flops:
-        linear["fp8"] = gemm(0.8 * fp8_flops)
+    linear["fp8"] = gemm(0.8 * fp8_flops) if fp8_flops else gemm(flops)  # without fp8 units, only weights are 8-bit
     experts = {
         dtype: ExpertsSpec(
             overhead_s=around(3e-5, WIDE),
@@ -71,7 +71,8 @@ def assumed_device(gpu: Gpu, hardware: Hardware | None = None) -> DeviceProfile:
     }
     link_rate = gpu.nvlink_bytes_per_s or gpu.pcie_bytes_per_s
     links = {
-        str(size): LinkSpec(latency_s=around(8e-6, WIDE), bytes_per_s=around(0.5 * link_rate, WIDE)) for size in (2, 4, 8)
+        str(size): LinkSpec(latency_s=around(8e-6, WIDE), bytes_per_s=around(0.5 * link_rate, WIDE))
+        for size in (2, 4, 8)
     }
     return DeviceProfile(
         kind="device",
@@ -96,7 +97,8 @@ def assumed_device(gpu: Gpu, hardware: Hardware | None = None) -> DeviceProfile:
         prefill_tile_rows=128 if gpu.compute_capability.startswith(HOPPER) else 64,
         prefill_packs_query_heads=gpu.compute_capability.startswith(HOPPER),
         frontend=Frontend(
-            per_request_s=Term(value=0.0, source="assumed"), per_prompt_token_s=Term(value=0.0, source="assumed")
+            per_request_s=around(FRONTEND_S, 4.0, note="HTTP, tokenisation, hashing; seen between 5.8 and 9.7 ms"),
+            per_prompt_token_s=around(FRONTEND_TOKEN_S, 8.0),
         ),
     )
 

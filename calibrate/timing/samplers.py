@@ -1,9 +1,9 @@
 """Takes one sample of a case's time: with the CPU's counter, or CUDA events around a graph of calls.
 
 On a CPU a sample is one call, after other bytes went through its caches, of data and of addresses: in a step the
-weights of a layer do so between two calls, and in a loop small kernels take half as long. On a GPU a sample holds as many calls as make it
-long against the clock. Short ones are captured into a CUDA graph, as engines run their decode steps, so that the host's
-launches do not count; calls longer than a millisecond hide them.
+weights of a layer do so between two calls, and in a loop small kernels take half as long. On a GPU a sample holds as
+many calls as make it long against the clock. Short ones are captured into a CUDA graph, as engines run their decode
+steps, so that the host's launches do not count; calls longer than a millisecond hide them.
 """
 
 from collections.abc import Callable

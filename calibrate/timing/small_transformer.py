@@ -76,7 +76,9 @@ class SmallTransformer:
         starts = _starts(request.new_tokens for request in batch.requests)
         places = [torch.arange(past, past + new) for new, past in batch.requests]
         pages = zip(places, block_ids, strict=True)
-        slots = torch.cat([blocks[at // self.block_size] * self.block_size + at % self.block_size for at, blocks in pages])
+        slots = torch.cat(
+            [blocks[at // self.block_size] * self.block_size + at % self.block_size for at, blocks in pages]
+        )
         chunks = tuple(
             PagedChunk(slice(start, start + new), blocks.int()[None].to(device), past, past + new)
             for start, (new, past), blocks in zip(starts, batch.chunks, block_ids, strict=False)

@@ -39,7 +39,9 @@ class StepBatch(NamedTuple):
         return BatchShape(
             tokens=self.tokens,
             sampled=len(self.requests),
-            prefill_pairs=sum(chunk.new_tokens * (chunk.past_tokens + (chunk.new_tokens + 1) / 2) for chunk in self.chunks),
+            prefill_pairs=sum(
+                chunk.new_tokens * (chunk.past_tokens + (chunk.new_tokens + 1) / 2) for chunk in self.chunks
+            ),
             decode_rows=len(self.decode_pasts),
             decode_kv_tokens=sum(self.decode_pasts) + len(self.decode_pasts),
             holds_prefill=bool(self.chunks),

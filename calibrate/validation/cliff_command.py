@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from calibrate.fitting.whole_steps import WholeStepsFit
     from calibrate.validation.cliff_cases import Predict
     from calibrate.validation.cliff_knee import Sweep
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER = Path("../shared/data/cpu_cliff")
 FIT_PROFILE, FIT_SESSIONS = "agent", (2, 4)
+PAGE_WIDTH = 118
 MOST_KNEE_REPLICATES = 12  # a knee takes two predictions at each number of sessions
 
 
@@ -33,7 +36,9 @@ MOST_KNEE_REPLICATES = 12  # a knee takes two predictions at each number of sess
 )
 @click.option("--replicates", type=click.IntRange(2, 1000), default=40, show_default=True, help="Predictions a run.")
 @click.option("--check", is_flag=True, help="Exit with 1 if a limit is not met.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for charts, one a sweep.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for a page and charts, one a sweep."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def command(
     folders: tuple[Path, ...], fit_on: tuple[str, ...], replicates: int, *, check: bool, out: Path | None, as_json: bool
@@ -63,6 +68,7 @@ def command(
         sweeps = make_sweeps(cases, _remembering(fit, min(replicates, MOST_KNEE_REPLICATES), say))
     if out is not None:
         _draw(sweeps, out)
+        _write_page(out / "cliff.md", lambda console: print_report(console, fit, cases, sweeps))
     if as_json:
         click.echo(json.dumps(report_json(fit, cases, sweeps), allow_nan=False))
     else:
@@ -72,6 +78,25 @@ def command(
         click.echo(f"kvcliff: check failed: {line}", err=True)
     if failed:
         sys.exit(1)
+
+
+def _write_page(path: Path, print_to: "Callable[[Console], None]") -> None:
+    """Write what the terminal shows as a page."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    from sim.report.atomic import replacing
+
+    text = StringIO()
+    print_to(Console(file=text, width=PAGE_WIDTH, highlight=False))
+    shown = "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+    with replacing(path) as partial:
+        partial.write_text(
+            "# A real engine's cliff, predicted from its uncrowded runs\n\n"
+            f"Every number on this page comes from `kvcliff validate cliff`.\n\n```\n{shown}\n```\n",
+            encoding="utf-8",
+        )
 
 
 def _chosen(runs: Sequence["RecordedRun"], fit_on: Sequence[str]) -> list["RecordedRun"]:

@@ -41,7 +41,7 @@ def page(replayed: Sequence[Replayed], clients: Sequence[tuple[str, Client]], co
         f"Every number on this page comes from `{command}`.",
         "![Predicted against measured](e2e.png)",
         f"Regimes:\n\n```\n{rule.strip()}\n```",
-        *(_markdown(table) for table in tables if table.rows),
+        *(markdown(table) for table in tables if table.rows),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -72,7 +72,8 @@ def points_of(replayed: Sequence[Replayed]) -> list[ReplayedPoint]:
     return [point for one in replayed for point in one.points]
 
 
-def _markdown(table: Table) -> str:
+def markdown(table: Table) -> str:
+    """Return a table as Markdown under its title."""
     lines = [f"## {table.title}", "", _line(table.headings), _line(("---",) * len(table.headings))]
     return "\n".join([*lines, *map(_line, table.rows)])
 

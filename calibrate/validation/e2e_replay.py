@@ -75,10 +75,7 @@ def replay(experiment: Experiment, options: ReplayOptions) -> Replayed:
 def _simulated(deployed: Deployed, sessions: Sequence[Session], client: Client) -> list[Metrics]:
     metrics: list[Metrics] = []
     for session in sessions:
-        loads = [
-            replace(stage.load, per_request_s=client.per_request_s)
-            for stage in session
-        ]
+        loads = [replace(stage.load, per_request_s=client.per_request_s) for stage in session]
         for stage, run in zip(session, simulate_recorded(deployed.setup, loads, deployed.engines), strict=True):
             counted = replace(run, records=run.records[stage.warm_up :])
             metrics.append(run_metrics(counted, trimmed=stage.trimmed))

@@ -140,9 +140,7 @@ def _print_clients(clients: Mapping[str, Client], *, as_json: bool) -> None:
         click.echo(json.dumps({source: client._asdict() for source, client in clients.items()}))
         return
     for source, client in clients.items():
-        click.echo(
-            f'    "{source}": Client({client.per_request_s:.6f}, "{client.derived}"),'
-        )
+        click.echo(f'    "{source}": Client({client.per_request_s:.6f}, "{client.derived}"),')
 
 
 def _json(

@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 
 from calibrate.fitting.cross_validation import leave_model_out, leave_one_out
+from calibrate.fitting.device import with_small_kernels
 from calibrate.fitting.evidence import Pricer, StepFigure, step_figures
 from calibrate.fitting.operations import fit_operations
 from calibrate.fitting.robust import Vector
 from calibrate.fitting.start import assumed_device
 from calibrate.fitting.terms import with_terms
 from calibrate.importers.conversion import convert_files
+from calibrate.known import catalog_name
 from calibrate.light_check import bound_s
 from sim.catalog import load_gpu
 from sim.errors import MeasurementError, ProfileError
@@ -55,10 +57,11 @@ class StepCheck:
 
     def broken(self) -> list[str]:
         """Return the limits that do not hold, in words."""
+        medians = {what: float(np.median(np.abs(errors))) for what, errors in self.errors.items() if self.judged(what)}
         found = [
-            f"{self.gpu}, {what}: median {np.median(np.abs(errors)):.1%} of {len(errors)} steps, limit {LIMITS[what]:.0%}"
-            for what, errors in self.errors.items()
-            if self.judged(what) and np.median(np.abs(errors)) > LIMITS[what]
+            f"{self.gpu}, {what}: median {median:.1%} of {len(self.figures)} steps, limit {LIMITS[what]:.0%}"
+            for what, median in medians.items()
+            if median > LIMITS[what]
         ]
         fast = self.faster_than_light()
         return [*found, *([f"{self.gpu}: {fast} predicted steps are faster than light"] if fast else [])]
@@ -69,7 +72,7 @@ def cross_check(tables: Sequence[Path], *, seed: int = 0) -> Iterator[StepCheck]
     table = _read(tables)
     for name, own in _by_gpu(table):
         gpu = load_gpu(name)
-        profile = assumed_device(gpu)
+        profile = with_small_kernels(assumed_device(gpu), own)
         for group in fit_operations(profile, gpu, own, replicates=REPLICATES, seed=seed):
             profile = with_terms(profile, group.terms)
         steps = own[own["operation"] == WHOLE]
@@ -100,6 +103,7 @@ def check_profile(tables: Sequence[Path], names: Sequence[str]) -> Iterator[Step
 
 def _read(tables: Sequence[Path]) -> pd.DataFrame:
     table = pd.concat([one.table.frame for one in convert_files(tables)], ignore_index=True)
+    table = table.assign(gpu=table["gpu"].map(catalog_name))
     if not (table["operation"] == WHOLE).any():
         raise MeasurementError(f"{tables[0]}: no whole step in the tables; operations alone cannot be validated here")
     return table

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from calibrate.fitting.robust import Vector
+from calibrate.validation.e2e_page import markdown
+from calibrate.validation.e2e_tables import Table as Cells
 from calibrate.validation.steps import LIMITS, StepCheck
 from sim.report.atomic import replacing
 
@@ -21,20 +23,30 @@ def print_report(checks: Sequence[StepCheck]) -> None:
     table = Table(title="Whole steps: |predicted / measured - 1|", title_justify="left")
     for heading in ("GPU", "predicted with", "steps", "count", "median", "p90", "bias", "limit"):
         table.add_column(heading, justify="left" if heading in {"GPU", "predicted with", "steps"} else "right")
+    for cells, style in _cells(checks):
+        table.add_row(*cells, style=style)
+    console = Console()
+    console.print(table)
+    for remark in _remarks(checks):
+        console.print(remark)
+
+
+def _cells(checks: Sequence[StepCheck]) -> Iterator[tuple[list[str], str | None]]:
     for check in checks:
         for what, name, errors in _rows(check):
             limit = f"{LIMITS[what]:.0%}" if name == "all" and check.judged(what) else ""
             size = np.abs(errors)
-            shares = (np.median(size), np.quantile(size, 0.9))
-            cells = [*(f"{share:.1%}" for share in shares), f"{np.median(errors):+.1%}", limit]
-            table.add_row(check.gpu, what, name, str(len(errors)), *cells, style="bold" if name == "all" else None)
-    console = Console()
-    console.print(table)
+            shares = [f"{share:.1%}" for share in (np.median(size), np.quantile(size, 0.9))]
+            bias = f"{np.median(errors):+.1%}"
+            yield [check.gpu, what, name, str(len(errors)), *shares, bias, limit], "bold" if name == "all" else None
+
+
+def _remarks(checks: Sequence[StepCheck]) -> Iterator[str]:
     for check in checks:
         known = int(np.isfinite(check.bound_s).sum())
-        console.print(f"{check.gpu}: {check.faster_than_light()} of {known} predicted steps below the hardware's bound")
+        yield f"{check.gpu}: {check.faster_than_light()} of {known} predicted steps below the hardware's bound."
         if len(check.models) == 1:
-            console.print(f"{check.gpu}: steps of one model only; without them the profile rests on data-sheet shares")
+            yield f"{check.gpu}: steps of one model only; without them the profile rests on data-sheet shares."
 
 
 def as_dict(checks: Sequence[StepCheck]) -> dict[str, Any]:
@@ -61,6 +73,20 @@ def as_dict(checks: Sequence[StepCheck]) -> dict[str, Any]:
             for check in checks
         ]
     }
+
+
+def write_page(path: Path, checks: Sequence[StepCheck], command: str) -> None:
+    """Write the tables as Markdown."""
+    headings = ("GPU", "predicted with", "steps", "count", "median", "p90", "bias", "limit")
+    rows = [tuple(cells) for cells, _ in _cells(checks)]
+    parts = [
+        "# Whole steps, each predicted by a profile that did not see it",
+        f"Every number on this page comes from `{command}`.",
+        markdown(Cells("Whole steps: |predicted / measured - 1|", headings, rows)),
+        *_remarks(checks),
+    ]
+    with replacing(path) as partial:
+        partial.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def write_csv(path: Path, checks: Sequence[StepCheck]) -> None:

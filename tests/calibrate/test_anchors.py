@@ -7,14 +7,13 @@ import pytest
 from device_profiles import round_numbers
 
 from calibrate.anchors import LoneSession, Steady, Step, Tpot, Ttft, load_anchor
-from calibrate.fitting.anchored import PER_REQUEST_S, fit_anchors, with_open_frontend
+from calibrate.fitting.anchored import fit_anchors
 from calibrate.fitting.terms import terms_of
 from calibrate.one_session import FrontendTimes
 from sim.catalog import load_gpu
 from sim.errors import ProfileError
 from sim.steptime.batch import BatchShape
 from sim.steptime.model import StepTimeModel
-from sim.steptime.profile import Frontend, Term
 
 FIGURES = Path(__file__).parents[2] / "calibrate" / "figures"
 STEPS = StepTimeModel(  # a second a step, and round numbers for everything else
@@ -179,14 +178,6 @@ def test_figures_of_a_shifted_device_move_the_profile_there(tmp_path: Path) -> N
     old, new = dict(terms_of(profile)), dict(terms_of(fit.profile))
     assert new["linear.fp8.bytes_per_s"].value < old["linear.fp8.bytes_per_s"].value
     assert new["linear.bf16.flops_per_s"].value == pytest.approx(old["linear.bf16.flops_per_s"].value, rel=0.02)
-
-
-def test_a_profile_that_knows_no_frontend_gets_room_for_one() -> None:
-    """And one that does keeps it."""
-    nothing = Term(value=0.0, source="assumed")
-    opened = with_open_frontend(round_numbers(frontend=Frontend(per_request_s=nothing, per_prompt_token_s=nothing)))
-    assert opened.frontend.per_request_s.value == PER_REQUEST_S
-    assert with_open_frontend(round_numbers()) == round_numbers()
 
 
 @pytest.mark.parametrize("path", sorted(FIGURES.glob("*.yaml")), ids=lambda path: path.stem)

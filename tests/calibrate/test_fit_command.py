@@ -135,6 +135,26 @@ def test_bounds_and_other_gpus_rows_are_not_fitted(table: Path, tmp_path: Path) 
     assert fitted(table, more, "--gpu", "L4")["terms"] == own
 
 
+@pytest.mark.parametrize("start", [(), ("--scale-from", "l40s")], ids=["alone", "scaled"])
+def test_a_device_nobody_catalogued_is_what_its_own_rows_show(table: Path, start: tuple[str, ...]) -> None:
+    """A copy and a product stand in for a data sheet, and the profile that is written can be read and run."""
+    frame = pd.read_csv(table)
+    copy = {"operation": "copy", "bytes": 1e9, "time_s": 1e9 / 250e9, "label": "measured", "source": "made up"}
+    write_table(table, pd.concat([frame, pd.DataFrame([copy])]).assign(gpu="my box"))
+    out = table.parent / "box.yaml"
+    printed = fitted(table, *start, "--out", out)
+    assert printed["gpu"] == "my box"
+    profile = load_any(str(out))
+    assert isinstance(profile, DeviceProfile)
+    assert profile.hardware is not None
+    assert 250e9 < profile.hardware.bandwidth_bytes_per_s < 300e9
+    settings = ("gpu=my box", f"profile={json.dumps(str(out))}", "engine.kv_cache_tokens=50000", "weight_dtype=bf16",
+                "engine.kv_cache_dtype=auto")  # fmt: skip
+    flags = [word for setting in settings for word in ("--set", setting)]
+    run = kvcliff("run", SCENARIO, *flags, "--quick", "--json", "--points", "1", "--seeds", "1")
+    assert run.exit_code == 0, run.output
+
+
 Hostile = Callable[[list[str]], list[str]]
 HOSTILE: dict[str, tuple[Hostile, str]] = {
     "a last line cut short": (lambda lines: [*lines, lines[1][:20]], "cut short"),
@@ -192,6 +212,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no row of the GPU": (("l4.csv", "--gpu", "A100"), "no row of A100-80GB-SXM; the tables hold L4"),
     "two GPUs": (("both.csv",), "--gpu: the tables hold rows of A100-80GB-SXM, L4; name one"),
     "unknown GPU": (("l4.csv", "--gpu", "L44"), "gpu 'L44' is not in the catalog (did you mean 'L4'?)"),
+    "a misspelt GPU in the table": (("typo.csv",), "gpu 'L44' is not in the catalog (did you mean 'L4'?)"),
     "unknown donor": (("l4.csv", "--scale-from", "l40"), "did you mean 'l40s'?"),
     "a donor of one model": (("l4.csv", "--scale-from", "l4-qwen3-4b-fp8"), "is of one model, Qwen3-4B"),
     "only bounds": (("bounds.csv",), "no row of L4"),
@@ -215,6 +236,7 @@ def folder(table: Path, anchor: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(here)
     frame = pd.read_csv(table)
     write_table(here / "both.csv", pd.concat([frame, frame.assign(gpu="A100-80GB-SXM")]))
+    write_table(here / "typo.csv", frame.assign(gpu="L44"))
     write_table(here / "bounds.csv", frame.assign(label="bound"))
     step = {"operation": "step", "gpu": "L4", "time_s": 0.1, "tokens": 8, "decode_rows": 8, "decode_past_tokens": 99}
     for name, model in (("steps", "Qwen9-1T"), ("nameless", "")):

@@ -68,11 +68,12 @@ def test_scaling_to_the_same_gpu_changes_no_value_and_widens_every_range() -> No
     assert same.shared_prefix_reads == donor.shared_prefix_reads
 
 
-def test_what_the_donor_lacks_is_assumed_and_what_the_card_lacks_is_left_out() -> None:
-    """int4 nobody measured on the donor; an A100 has no fp8."""
+def test_what_the_donor_lacks_is_assumed_and_what_the_card_lacks_goes_by_what_it_has() -> None:
+    """int4 nobody measured on the donor; an A100 has no fp8 units and multiplies in 16 bits."""
     scaled, own = scaled_device(DONOR, L4, A100), assumed_device(A100)
     assert scaled.linear["int4"] == own.linear["int4"]
-    assert "fp8" not in scaled.linear
+    fp8 = scaled.linear["fp8"].flops_per_s.value
+    assert fp8 == pytest.approx(DONOR.linear["fp8"].flops_per_s.value * 312 / 242)
     assert scaled.gpu == A100.name
 
 

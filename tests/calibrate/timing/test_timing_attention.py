@@ -94,15 +94,6 @@ def test_paged_decode_in_torch_equals_dense_attention(kv_dtype: str, heads: int,
     torch.testing.assert_close(got.double(), expected(query, cache, tables, lengths), atol=1e-5, rtol=1e-5)
 
 
-def test_paged_decode_splits_sequences_without_changing_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few sequences are gathered at once, the rows are the same."""
-    cache, tables, lengths = cached("bf16", 2, 32), torch.randperm(60).view(6, 10).int(), torch.tensor([160] * 6)
-    query = torch.randn(6, 4, 32)
-    whole = paged_attention_torch.paged_decode(query, cache, tables, lengths, 160)
-    monkeypatch.setattr(paged_attention_torch, "_GATHERED_BYTES", 1)
-    torch.testing.assert_close(paged_attention_torch.paged_decode(query, cache, tables, lengths, 160), whole)
-
-
 @pytest.mark.parametrize("native_fp8", [True, False])
 @pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(8, 2, 128), (6, 2, 80)])
