@@ -37,6 +37,7 @@ def step_model_for(experiment: Experiment, profiles: Sequence[str] = (AUTO,)) ->
         weight_dtype=weights,
         kv_cache_dtype=kv,
         tensor_parallel_size=experiment.tensor_parallel,
+        expert_parallel_size=experiment.data_parallel if "expert parallel" in experiment.notes else 1,
         max_num_seqs=experiment.max_num_seqs or Engine().max_num_seqs,
         enforce_eager=experiment.enforce_eager,
     )

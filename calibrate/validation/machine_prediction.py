@@ -45,7 +45,7 @@ def step_s(steps: StepTimeModel, batch: BatchShape) -> float:
         return steps.seconds(batch)
     rows = BatchShape(batch.decode_rows, batch.decode_rows, 0.0, batch.decode_rows, batch.decode_kv_tokens)
     attention_s = steps.seconds(rows) - steps.seconds(rows._replace(decode_rows=0, decode_kv_tokens=0))
-    return steps.seconds(batch._replace(decode_rows=0, decode_kv_tokens=0)) + attention_s
+    return steps.seconds(batch._replace(decode_kv_tokens=0)) + attention_s
 
 
 def sum_of_nearest_s(rows: Sequence[Row], model: Model, batch: StepBatch) -> float:

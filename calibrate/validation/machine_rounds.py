@@ -15,7 +15,7 @@ from calibrate.timing.points import Point
 from calibrate.timing.stopwatch import Timing, median_interval
 
 ROUNDS = 9  # the interval of a median of nine lies between the second and the eighth
-_LEAST_SHARE_S = 0.5  # of a round, for operations, however slow the steps are
+_LEAST_POINT_S = 0.5  # for each operation, however slow the steps are
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Measured:
 def measure_in_rounds(
     steps: int, points: Sequence[Point], apparatus: Apparatus, budget_s: float, rng: np.random.Generator
 ) -> Measured:
-    """Time `steps` steps `ROUNDS` times and every point once, in about `budget_s` seconds."""
+    """Time `steps` steps `ROUNDS` times and every point once, in at most `budget_s` seconds where that suffices."""
     started = apparatus.now()
     samples: list[list[float]] = [[] for _ in range(steps)]
     measured = Measured()
@@ -51,8 +51,9 @@ def measure_in_rounds(
             samples[step].append(apparatus.time_step(int(step)))
         steps_s = apparatus.now() - round_started
         left_s = budget_s - (apparatus.now() - started) - (ROUNDS - 1 - done) * steps_s
-        share_s = max(left_s / (ROUNDS - done), _LEAST_SHARE_S)
-        _add(measured.operations, apparatus.time_points(shuffled[done::ROUNDS], share_s))
+        turn = shuffled[done::ROUNDS]
+        share_s = max(left_s / (ROUNDS - done), _LEAST_POINT_S * len(turn))
+        _add(measured.operations, apparatus.time_points(turn, share_s))
     measured.steps = [median_interval(of_step) for of_step in samples]
     return measured
 

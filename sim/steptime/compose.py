@@ -127,11 +127,12 @@ def device_step_time_model(
     kv_cache_dtype: str,
     *,
     tensor_parallel_size: int = 1,
+    expert_parallel_size: int = 1,
     cuda_graph_tokens: int = 512,
 ) -> StepTimeModel:
     """Return what steps of a model cost on a device.
 
-    `cuda_graph_tokens` is the largest batch a CUDA graph was captured for: vLLM takes twice max_num_seqs, at most
+    `expert_parallel_size` GPUs share the experts among them, each bringing as many tokens. `cuda_graph_tokens` is the largest batch a CUDA graph was captured for: vLLM takes twice max_num_seqs, at most
     512; 0 is enforce_eager. Raises ProfileError for a dtype or number of GPUs the profile does not have.
     """
     own = model.weight_dtype if weight_dtype == "auto" else weight_dtype
@@ -151,7 +152,7 @@ def device_step_time_model(
 
     return StepTimeModel(
         step_overhead_s=terms["step_s"],
-        linear_s=body_s(profile, model, own, tensor_parallel_size),
+        linear_s=body_s(profile, model, own, tensor_parallel_size, expert_parallel_size),
         head_per_step_s=head_s(1),
         head_per_sequence_s=(head_s(MANY) - head_s(1)) / (MANY - 1) + terms["sequence_s"],
         prefill_s_per_pair=layers * pair_s,
@@ -169,10 +170,11 @@ def device_step_time_model(
 
 
 def body_s(
-    profile: DeviceProfile, model: Model, weight_dtype: str, tensor_parallel_size: int
+    profile: DeviceProfile, model: Model, weight_dtype: str, tensor_parallel_size: int, expert_parallel_size: int = 1
 ) -> Callable[[int], float]:
     """Return seconds of everything in the layers but attention, by tokens in the step."""
-    price = layer_s(profile, layer_shape(model, tensor_parallel_size), weight_dtype, tensor_parallel_size)
+    shape = layer_shape(model, tensor_parallel_size)
+    price = layer_s(profile, shape, weight_dtype, tensor_parallel_size, expert_parallel_size)
     layers = model.num_hidden_layers
 
     @cache
@@ -183,7 +185,7 @@ def body_s(
 
 
 def layer_s(
-    profile: DeviceProfile, shape: LayerShape, weight_dtype: str, tensor_parallel_size: int
+    profile: DeviceProfile, shape: LayerShape, weight_dtype: str, tensor_parallel_size: int, expert_parallel_size: int = 1
 ) -> Callable[[Number], Number]:
     """Return seconds of one layer without attention, by tokens."""
     terms = profile.composition.values()
@@ -193,6 +195,7 @@ def layer_s(
     small = [(profile.small_kernel(part), moved) for part, moved in shape.small_kernels(element_bytes)]
     experts = profile.route(weight_dtype) if shape.experts else None
     link = profile.link(tensor_parallel_size) if tensor_parallel_size > 1 else None
+    exchange = profile.link(expert_parallel_size) if shape.experts and expert_parallel_size > 1 else None
 
     def at(tokens: Number) -> Number:
         total = sum(small_s(kernel, tokens * moved) for kernel, moved in small)
@@ -200,9 +203,13 @@ def layer_s(
             total += gemm_s(linear, tokens, n, k, weight_bytes, element_bytes)
         if experts is not None:
             rows = tokens * shape.experts_per_token
-            met = experts_met(tokens, shape.experts, shape.experts_per_token)
+            met = experts_met(tokens * expert_parallel_size, shape.experts, shape.experts_per_token)
+            met = met / expert_parallel_size
             paced = experts._replace(flops_per_s=experts.flops_per_s / terms["flops_slowdown"])
             total += experts_s(paced, rows, met, shape.hidden, shape.expert_intermediate, weight_bytes)
+        if exchange is not None:  # everybody's tokens are gathered, and everybody's results summed
+            moved = tokens * shape.hidden * BITS16_BYTES
+            total += allreduce_s(exchange, moved) + allreduce_s(exchange, moved * expert_parallel_size)
         if link is not None:
             total += ALL_REDUCES * allreduce_s(link, tokens * shape.hidden * BITS16_BYTES)
         return total

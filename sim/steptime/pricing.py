@@ -23,6 +23,7 @@ class Engine:
     weight_dtype: str = "auto"
     kv_cache_dtype: str = "auto"
     tensor_parallel_size: int = 1
+    expert_parallel_size: int = 1
     max_num_seqs: int = 256
     enforce_eager: bool = False
 
@@ -106,6 +107,7 @@ def _of_device(profile: DeviceProfile, gpu: Gpu, model: Model, engine: Engine) -
         engine.weight_dtype,
         engine.kv_cache_dtype,
         tensor_parallel_size=engine.tensor_parallel_size,
+        expert_parallel_size=engine.expert_parallel_size,
         cuda_graph_tokens=engine.cuda_graph_tokens,
     )
     return StepTimes(steps, profile.name, profile.provenance, profile.frontend)
