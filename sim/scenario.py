@@ -91,6 +91,7 @@ class EngineSpec(Spec, frozen=True):
     max_num_batched_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None  # by GPU, as vLLM chooses
     max_num_seqs: Annotated[int, Meta(ge=1, le=100_000)] | None = None  # by GPU too
     block_size: Annotated[int, Meta(ge=1, le=4096)] = 16
+    tensor_parallel_size: Annotated[int, Meta(ge=1, le=64)] = 1  # needs a device profile with links for as many GPUs
     enable_prefix_caching: bool = True
     enable_chunked_prefill: bool = True
     scheduling_policy: Literal["fcfs", "priority"] = "fcfs"

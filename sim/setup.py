@@ -111,6 +111,7 @@ def deploy(scenario: Scenario, place: str) -> Deployment:
         StepEngine(
             weight_dtype=scenario.weight_dtype,
             kv_cache_dtype=engine.kv_cache_dtype,
+            tensor_parallel_size=engine.tensor_parallel_size,
             max_num_seqs=ledger.limits.max_num_seqs,
             enforce_eager=engine.enforce_eager,
         ),

@@ -35,7 +35,7 @@ def lay_out(transformer: SmallTransformer, batch: StepBatch, seed: int) -> StepI
     counts = batch.blocks(transformer.block_size)
     anywhere = torch.randperm(transformer.blocks, generator=generator)[: sum(counts)]
     token_ids = torch.randint(0, transformer.shape.vocab_size, (batch.tokens,), generator=generator)
-    return transformer.prepare(batch, token_ids, anywhere.split(counts))
+    return transformer.prepare(batch, token_ids, torch.split(anywhere, counts))
 
 
 def step_timer(transformer: SmallTransformer, inputs: StepInputs) -> Callable[[], float]:

@@ -1,5 +1,6 @@
 """What the proof on this machine runs: a small model, steps drawn at random, and the operations they consist of."""
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -89,4 +90,4 @@ def _rows(rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def _between(rng: np.random.Generator, low: int, high: int) -> int:
-    return round(np.exp(rng.uniform(np.log(low), np.log(high))))
+    return round(math.exp(rng.uniform(math.log(low), math.log(high))))

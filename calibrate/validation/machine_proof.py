@@ -1,7 +1,7 @@
 """The result of a proof: measured and predicted steps, their errors, and the limits they must keep."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -104,12 +104,17 @@ def as_dict(proof: Proof) -> dict[str, Any]:
         "dtype": proof.dtype,
         "operations": proof.operations,
         "others_busy_cpus": proof.others_busy_cpus,
-        "errors": [{name: getattr(summary, name) for name in ErrorSummary.__slots__} for summary in proof.summaries()],
+        "errors": [_plain(asdict(summary)) for summary in proof.summaries()],
         "limits": {"median": MEDIAN_LIMIT, "p90": P90_LIMIT},
         "broken": proof.broken(),
         "remarks": list(proof.remarks),
-        "steps": [step.row() for step in proof.steps],
+        "steps": [_plain(step.row()) for step in proof.steps],
     }
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Return None for what is no number, which JSON does not know."""
+    return {key: None if value != value else value for key, value in values.items()}  # noqa: PLR0124
 
 
 def _summary(steps: str, errors: Vector) -> ErrorSummary:

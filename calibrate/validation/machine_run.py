@@ -43,11 +43,13 @@ class Plan:
 def prove(plan: Plan, out: Path | None, on_progress: Callable[[int, float], None]) -> Proof:
     """Measure and predict; the table of operations goes to `out` as operations.csv.
 
-    Raises CalibrationError without torch, the device or enough memory, MeasurementError where the operations do not
-    suffice for a fit.
+    Raises CalibrationError without torch, the device, enough memory or a place to write, MeasurementError where the
+    operations do not suffice for a fit.
     """
+    if out is not None:
+        _make(out)
     machine = open_machine(plan.device, plan.dtype, plan.threads)
-    others = watch_others()
+    noted, others = _conditions(machine, plan.command), watch_others()
     batches = step_plan(STEPS, plan.seed) if plan.steps is None else plan.steps
     try:
         measured = _measure(plan, machine, batches, on_progress)
@@ -56,7 +58,7 @@ def prove(plan: Plan, out: Path | None, on_progress: Callable[[int, float], None
     busy_cpus = others()
     with TemporaryDirectory() as scratch:
         table = (Path(scratch) if out is None else out) / "operations.csv"
-        _write(table, measured.operations.rows, machine, plan)
+        _write(table, measured.operations.rows, noted)
         profile = fit_machine(table)
     steps = composed(profile, plan.model, plan.dtype)
     rows = measured.operations.rows
@@ -87,18 +89,28 @@ def _measure(
     return measure_in_rounds(len(timers), points, apparatus, plan.budget_s, np.random.default_rng(plan.seed))
 
 
-def _write(path: Path, rows: Sequence[Row], machine: Machine, plan: Plan) -> None:
+def _make(folder: Path) -> None:
+    """Make the folder before minutes are spent on what goes there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CalibrationError(f"--out {folder}: {error.strerror}") from None
+
+
+def _conditions(machine: Machine, command: str) -> tuple[str, ...]:
+    from calibrate.timing.conditions import conditions
+
+    return tuple(f"{name}: {text}" for name, text in conditions(machine, command).items() if name != _CACHE_LINE)
+
+
+def _write(path: Path, rows: Sequence[Row], noted: tuple[str, ...]) -> None:
     import pandas as pd
 
     from calibrate.table_io import write_table
-    from calibrate.timing.conditions import conditions
 
     if not rows:
         raise CalibrationError("no operation could be timed; give more --minutes")
-    noted = conditions(machine, plan.command)
-    write_table(
-        path, pd.DataFrame(rows), tuple(f"{name}: {text}" for name, text in noted.items() if name != _CACHE_LINE)
-    )
+    write_table(path, pd.DataFrame(rows), noted)
 
 
 def _remarks(operations: Outcome) -> tuple[str, ...]:

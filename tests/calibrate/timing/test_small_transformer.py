@@ -56,7 +56,8 @@ def blocks_of(*tokens: int, seed: int = 0) -> list[Tensor]:
 
 def rms(states: Tensor) -> Tensor:
     """Return states with unit root mean square."""
-    return states / (states.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+    unit: Tensor = states * torch.rsqrt(states.square().mean(-1, keepdim=True) + 1e-6)
+    return unit
 
 
 def plain_logits(transformer: SmallTransformer, tokens: Tensor) -> Tensor:

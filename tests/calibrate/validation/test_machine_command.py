@@ -138,3 +138,12 @@ def test_running_out_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> N
     assert result.stderr.count("\n") == 1
     fail("a fault of ours")
     assert isinstance(validate().exception, RuntimeError)
+
+
+def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(tmp_path: Path) -> None:
+    """Minutes of measuring would be lost."""
+    (tmp_path / "file").touch()
+    result = validate("--out", str(tmp_path / "file" / "below"))
+    assert result.exit_code == 2
+    assert "--out" in result.stderr
+    assert "Not a directory" in result.stderr

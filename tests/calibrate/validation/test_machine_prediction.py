@@ -1,5 +1,6 @@
 """From operations to steps: through the fit, and by the nearest rows."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -153,3 +154,8 @@ def test_errors_come_by_kind_for_all_and_for_the_plain_sum() -> None:
         "bias": pytest.approx(0.0),
     }
     assert told["errors"][2]["median"] == pytest.approx(0.5)
+
+
+def test_what_is_no_number_is_null_in_json() -> None:
+    """NaN is no JSON."""
+    assert "NaN" not in json.dumps(as_dict(proof([float("nan")])))
