@@ -103,7 +103,9 @@ class Step(_Figure, tag_field="kind", tag="step", kw_only=True, frozen=True):
         rows = self.decode_rows
         sampled = self.prefill_requests + rows
         kv = rows * (self.decode_past_tokens + 1)
-        return [steps.seconds(BatchShape(prefill + rows, sampled, pairs, rows, kv, holds_prefill=prefill > 0))]
+        reads = self.prefill_requests * (self.past_tokens + self.new_tokens) if prefill else 0
+        batch = BatchShape(prefill + rows, sampled, pairs, rows, kv, holds_prefill=prefill > 0, prefill_kv_tokens=reads)
+        return [steps.seconds(batch)]
 
     def given(self) -> list[float]:
         """Return the published seconds."""
@@ -180,7 +182,8 @@ class Steady(_Figure, tag_field="kind", tag="steady", kw_only=True, frozen=True)
         waits_s, done = 0.0, self.input_tokens - self.uncached_tokens
         while done < self.input_tokens:
             new = min(budget, self.input_tokens - done)
-            mixed = BatchShape(new + rows, rows + 1, new * (done + (new + 1) / 2), rows, kv, holds_prefill=True)
+            pairs, reads = new * (done + (new + 1) / 2), done + new
+            mixed = BatchShape(new + rows, rows + 1, pairs, rows, kv, holds_prefill=True, prefill_kv_tokens=reads)
             waits_s += steps.seconds(mixed) - decode_s
             done += new
         return decode_s / max(LEAST_SHARE, 1 - self.requests_per_s * waits_s)

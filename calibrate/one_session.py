@@ -38,7 +38,9 @@ def ttft_s(model: StepTimeModel, frontend: FrontendTimes, turn: LoneTurn, max_nu
         tokens = min(max_num_batched_tokens, prompt - done)
         pairs = tokens * (done + (tokens + 1) / 2)
         done += tokens
-        total += model.seconds(BatchShape(tokens, int(done == prompt), pairs, 0, 0, holds_prefill=True))
+        total += model.seconds(
+            BatchShape(tokens, int(done == prompt), pairs, 0, 0, holds_prefill=True, prefill_kv_tokens=done)
+        )
     return total
 
 

@@ -78,8 +78,9 @@ def make(folder: Path, names: Sequence[str] = (), out: Path = SHIPPED) -> Iterat
         )
         fitted = run_job(job)
         write_profile(out / f"{recipe.name}.yaml", fitted.profile)
-        worst = max(fitted.profile.provenance.residuals.items(), key=lambda item: abs(item[1]), default=("none", 0.0))
-        yield f"{recipe.name}: {len(fitted.profile.provenance.residuals)} residuals, largest {worst[1]:+.1%} ({worst[0]})"
+        residuals = fitted.profile.provenance.residuals
+        worst = max(residuals.items(), key=lambda item: abs(item[1]), default=("none", 0.0))
+        yield f"{recipe.name}: {len(residuals)} residuals, largest {worst[1]:+.1%} ({worst[0]})"
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from sim.steptime.batch import BatchShape
 from sim.steptime.compose import device_step_time_model
 from sim.steptime.device import DeviceProfile, device_gpu
 from sim.steptime.model import StepTimeModel
+from sim.steptime.pricing import MOST_GRAPHED_TOKENS
 
 UNSTATED_PROMPT_TOKENS, UNSTATED_CONTEXT_TOKENS = 750, 900  # of one-layer rows that give only the batch
-ANY_BATCH = 1 << 30  # a CUDA graph for every size: the row says that one ran
+GRAPHED = {"eager": 0, "cuda_graph": 1 << 30}  # the largest batch in a CUDA graph, where the row says which ran
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +108,14 @@ def _figure(row: dict[str, object]) -> StepFigure:
         decode_rows=rows,
         decode_kv_tokens=round(rows * (decode_past + 1)),
         holds_prefill=prefill_tokens > 0,
+        prefill_kv_tokens=requests * (past + new) if prefill_tokens else 0.0,
     )
     setup = Setup(
         model=str(row["model"]),
         weight_dtype=_text(row, "weight_dtype", "bf16"),
         kv_cache_dtype=_text(row, "kv_cache_dtype", "bf16"),
         tensor_parallel=_count(row, "tensor_parallel") or 1,
-        cuda_graph_tokens=ANY_BATCH if row.get("graph") == "cuda_graph" else 0,
+        cuda_graph_tokens=GRAPHED.get(_text(row, "graph", ""), MOST_GRAPHED_TOKENS),
     )
     kind = ("mixed" if rows else "prefill") if prefill_tokens else "decode"
     label = f"{row['model']} {requests:.0f} x {new:.0f} on {past:.0f} + {rows} rows on {decode_past:.0f}"

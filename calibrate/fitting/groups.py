@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from calibrate.fitting.robust import Vector
+from calibrate.light_check import L2_WHERE_UNKNOWN_BYTES
 from sim.catalog import Gpu, activation_bytes, linear_weight_bytes
 from sim.catalog.dtypes import KV_DTYPES, LINEAR_WEIGHT_BYTES
 from sim.steptime.compose import BITS16_BYTES, PASSES
@@ -129,7 +130,7 @@ def _beyond_cache(rows: pd.DataFrame, family: str, gpu: Gpu) -> "pd.Series[bool]
     """Keep rows whose KV is far larger than the L2, or so small that only overhead counts: a loop times the cache."""
     tokens = rows["sequences"] * rows["past_tokens"]
     read = tokens * rows["num_kv_heads"] * 2 * rows["head_dim"] * KV_BITS.get(family, 4.2) / 8
-    return (read > 2 * (gpu.l2_bytes or 0)) | (read < SMALL_KV_BYTES)
+    return (read > 2 * (gpu.l2_bytes or L2_WHERE_UNKNOWN_BYTES)) | (read < SMALL_KV_BYTES)
 
 
 def _gemm(dtype: str) -> Predict:

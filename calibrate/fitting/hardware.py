@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from sim.catalog import gpu_names, linear_weight_bytes
+from calibrate.fitting.robust import Vector
+from sim.catalog import LINEAR_WEIGHT_BYTES, gpu_names, linear_weight_bytes
 from sim.errors import MeasurementError, did_you_mean
 from sim.steptime.device import Hardware, weight_family
 
@@ -34,17 +35,18 @@ def measured_hardware(table: pd.DataFrame, comments: tuple[str, ...]) -> Hardwar
     )
 
 
-def _copied(rows: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return rows["bytes"].to_numpy(float)
+def _copied(rows: pd.DataFrame) -> Vector:
+    return np.asarray(rows["bytes"], float)
 
 
-def _multiplied(rows: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _multiplied(rows: pd.DataFrame) -> Vector:
     return np.asarray(2.0 * rows["tokens"] * rows["out_features"] * rows["in_features"], float)
 
 
 def _weights_read(table: pd.DataFrame) -> float:
     """Return the best rate at which a product with one row read its weights: a copy also writes, and is slower."""
     rows = table[(table["operation"].isin(["gemm", "head"])) & (table["label"] == "measured")]
+    rows = rows[rows["weight_dtype"].map(weight_family).isin(LINEAR_WEIGHT_BYTES)]
     each = rows["weight_dtype"].map(weight_family).map(linear_weight_bytes)
     rates = each * rows["out_features"] * rows["in_features"] / rows["time_s"]
     return float(rates.max()) * HEADROOM if len(rates) else 0.0

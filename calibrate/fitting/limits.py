@@ -9,7 +9,7 @@ SHARPEST = 20.0
 CACHE_SPEEDUP = 3.0  # small kernels find much of what they read in the L2
 
 
-def limits_of(name: str, gpu: Gpu) -> tuple[float, float]:
+def limits_of(name: str, gpu: Gpu) -> tuple[float, float]:  # noqa: PLR0911 - one a kind of term
     """Return the lowest and highest value the term of that dotted name can have."""
     field = name.rsplit(".", maxsplit=1)[-1]
     match field:

@@ -108,10 +108,11 @@ def scaled_device(donor: DeviceProfile, donor_gpu: Gpu, gpu: Gpu, widen: float =
 
     Rates go by the peaks they are shares of, overheads stay, every range widens by `widen` on either side.
     """
-    own = assumed_device(gpu)
+    own = msgspec.structs.replace(assumed_device(gpu), small=donor.small)
+    alike = donor_gpu.compute_capability[:1] == gpu.compute_capability[:1]  # then the same attention kernels run
     kept: dict[str, Term] = {}
     names = dict(terms_of(donor))
-    for name, term in terms_of(own):
+    for name, _ in terms_of(own):
         if name not in names:
             continue
         ratio = _ratio(name, donor_gpu, gpu)
@@ -129,8 +130,8 @@ def scaled_device(donor: DeviceProfile, donor_gpu: Gpu, gpu: Gpu, widen: float =
     return msgspec.structs.replace(
         scaled,
         name=f"{gpu.name}-from-{donor.name}",
-        prefill_tile_rows=donor.prefill_tile_rows,
-        prefill_packs_query_heads=donor.prefill_packs_query_heads,
+        prefill_tile_rows=donor.prefill_tile_rows if alike else own.prefill_tile_rows,
+        prefill_packs_query_heads=donor.prefill_packs_query_heads if alike else own.prefill_packs_query_heads,
         shared_prefix_reads=donor.shared_prefix_reads,
         provenance=Provenance(
             kind="fitted",

@@ -45,6 +45,7 @@ class StepBatch(NamedTuple):
             decode_rows=len(self.decode_pasts),
             decode_kv_tokens=sum(self.decode_pasts) + len(self.decode_pasts),
             holds_prefill=bool(self.chunks),
+            prefill_kv_tokens=sum(chunk.past_tokens + chunk.new_tokens for chunk in self.chunks),
         )
 
     def blocks(self, block_size: int) -> list[int]:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from calibrate.fitting.job import FitJob, run_job
 from calibrate.fitting.terms import with_values
 from calibrate.timing.layer_shape import layer_shape
@@ -23,11 +25,13 @@ _PER_LAYER = ("norm", "norm", "rotary", "kv_write", "activation")  # the small k
 def fit_machine(table: Path) -> DeviceProfile:
     """Return the profile that `kvcliff fit` makes of a table of operations.
 
-    FLOPs are taken at the rate at which they were timed: on a CPU nothing says that a long step clocks lower.
-    Raises MeasurementError for a table that does not suffice.
+    Two assumptions about GPUs are dropped for a CPU: that long steps clock lower than the loops operations are timed
+    in, and that attention takes queries in tiles. Raises MeasurementError for a table that does not suffice.
     """
     profile = run_job(FitJob(tables=(table,), replicates=_REPLICATES)).profile
-    return with_values(profile, {"composition.flops_slowdown": 1.0}) if profile.hardware else profile
+    if profile.hardware is None:
+        return profile
+    return msgspec.structs.replace(with_values(profile, {"composition.flops_slowdown": 1.0}), prefill_tile_rows=1)
 
 
 def composed(profile: DeviceProfile, model: Model, dtype: str) -> StepTimeModel:

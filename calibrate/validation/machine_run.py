@@ -22,8 +22,6 @@ from calibrate.validation.machine_rounds import Apparatus, Measured, measure_in_
 from sim.catalog import Model
 from sim.errors import CalibrationError
 
-_CACHE_LINE = "last_level_cache_bytes"  # would make the fit leave out attention that fits; here inputs take turns
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -100,7 +98,7 @@ def _make(folder: Path) -> None:
 def _conditions(machine: Machine, command: str) -> tuple[str, ...]:
     from calibrate.timing.conditions import conditions
 
-    return tuple(f"{name}: {text}" for name, text in conditions(machine, command).items() if name != _CACHE_LINE)
+    return tuple(f"{name}: {text}" for name, text in conditions(machine, command).items())
 
 
 def _write(path: Path, rows: Sequence[Row], noted: tuple[str, ...]) -> None:

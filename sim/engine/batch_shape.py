@@ -11,7 +11,7 @@ def batch_shape(batch: Batch, scheduler: ContinuousScheduler, *, count_shared: b
     counted once, tables count them once a request; the difference is shared, and the decode rows' part of it
     is taken in proportion (exact where all running requests share one prefix).
     """
-    tokens = sampled = decode_rows = decode_kv = 0
+    tokens = sampled = decode_rows = decode_kv = prefill_kv = 0
     pairs = 0.0
     for _, count, before, samples in batch.scheduled:
         tokens += count
@@ -21,8 +21,9 @@ def batch_shape(batch: Batch, scheduler: ContinuousScheduler, *, count_shared: b
             decode_kv += before + 1
         else:
             pairs += count * (before + (count + 1) / 2)
+            prefill_kv += before + count
     shared = _shared_tokens(scheduler, decode_rows) if count_shared and decode_rows > 1 else 0.0
-    return BatchShape(tokens, sampled, pairs, decode_rows, decode_kv, shared, pairs > 0)
+    return BatchShape(tokens, sampled, pairs, decode_rows, decode_kv, shared, pairs > 0, prefill_kv)
 
 
 def _shared_tokens(scheduler: ContinuousScheduler, decode_rows: int) -> float:

@@ -19,3 +19,4 @@ class BatchShape(NamedTuple):
     decode_kv_tokens: int
     decode_kv_tokens_shared: float = 0.0
     holds_prefill: bool = False
+    prefill_kv_tokens: float = 0.0  # context that prefilling requests attend to, each once: a short chunk reads it all

@@ -132,8 +132,9 @@ def device_step_time_model(
 ) -> StepTimeModel:
     """Return what steps of a model cost on a device.
 
-    `expert_parallel_size` GPUs share the experts among them, each bringing as many tokens. `cuda_graph_tokens` is the largest batch a CUDA graph was captured for: vLLM takes twice max_num_seqs, at most
-    512; 0 is enforce_eager. Raises ProfileError for a dtype or number of GPUs the profile does not have.
+    `expert_parallel_size` GPUs share the experts among them, each bringing as many tokens. `cuda_graph_tokens` is the
+    largest batch a CUDA graph was captured for: vLLM takes twice max_num_seqs, at most 512; 0 is enforce_eager.
+    Raises ProfileError for a dtype or number of GPUs the profile does not have.
     """
     own = model.weight_dtype if weight_dtype == "auto" else weight_dtype
     shape, terms = layer_shape(model, tensor_parallel_size), profile.composition.values()
@@ -157,6 +158,7 @@ def device_step_time_model(
         head_per_sequence_s=(head_s(MANY) - head_s(1)) / (MANY - 1) + terms["sequence_s"],
         prefill_s_per_pair=layers * pair_s,
         prefill_s_per_token=layers * alone * pair_s,
+        prefill_s_per_kv_token=layers * max(kv_token_s, profile.prefill_tile_rows / packed * pair_s),
         prefill_overhead_s=layers * attention.prefill_overhead_s,
         decode_overhead_s=layers * attention.decode_overhead_s,
         decode_s_per_row=layers * shape.kv_heads * attention.decode_row_s,
@@ -185,7 +187,11 @@ def body_s(
 
 
 def layer_s(
-    profile: DeviceProfile, shape: LayerShape, weight_dtype: str, tensor_parallel_size: int, expert_parallel_size: int = 1
+    profile: DeviceProfile,
+    shape: LayerShape,
+    weight_dtype: str,
+    tensor_parallel_size: int,
+    expert_parallel_size: int = 1,
 ) -> Callable[[Number], Number]:
     """Return seconds of one layer without attention, by tokens."""
     terms = profile.composition.values()

@@ -212,6 +212,8 @@ def peak_flops(name: str, gpu: Gpu) -> float:
     Kernels of 4-bit weights multiply in 16 bits, and where a card does that faster with 16-bit sums, as GeForce
     cards do, at the rate of its fp8.
     """
+    if ".int8." in name:
+        return gpu.fp8_flops or 2 * gpu.bf16_flops
     fast = ".fp8." in name or ".int4." in name
     return (gpu.fp8_flops if fast else None) or gpu.bf16_flops
 

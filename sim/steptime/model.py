@@ -36,6 +36,7 @@ class StepTimeModel:
     prefill_tile_rows: float
     shared_tokens_read_once: float  # the longest shared prefix that L2 keeps, in tokens; 0 = none
     prefill_s_per_token: float = 0.0  # what a query costs attention before it has met a key
+    prefill_s_per_kv_token: float = 0.0  # a chunk pays for a whole tile of queries on its context, and for reading it
     prefill_overhead_s: float = 0.0
     decode_overhead_s: float = 0.0
     decode_s_per_row: float = 0.0
@@ -47,6 +48,10 @@ class StepTimeModel:
         """Return how long the step takes."""
         total = self.step_overhead_s + self.linear_s(batch.tokens) + batch.prefill_pairs * self.prefill_s_per_pair
         if batch.holds_prefill:
+            shortfall_s = (
+                batch.prefill_kv_tokens * self.prefill_s_per_kv_token - batch.prefill_pairs * self.prefill_s_per_pair
+            )
+            total += max(0.0, shortfall_s)
             total += self.prefill_overhead_s + (batch.tokens - batch.decode_rows) * self.prefill_s_per_token
         if batch.decode_rows:
             total += self._decode_s(batch)

@@ -66,14 +66,16 @@ def either_or(a_s: Number, b_s: Number, sharpness: float) -> Number:
     return big * (1 + ratio**sharpness) ** (1 / sharpness)
 
 
-def gemm_s(terms: GemmTerms, m: Number, n: Number, k: Number, weight_bytes: float, activation_bytes: float) -> Number:
+def gemm_s(  # noqa: PLR0917 - m, n and k have an order
+    terms: GemmTerms, m: Number, n: Number, k: Number, weight_bytes: float, activation_bytes: float
+) -> Number:
     """Return seconds of (m x k) times (k x n); bytes are per element, the output has 16 bits."""
     moved = weight_bytes * n * k + activation_bytes * m * k + 2.0 * m * n
     flops = 2.0 * (m * n + terms.tile_elements) * (k + terms.pipeline_depth)
     return terms.overhead_s + either_or(moved / terms.bytes_per_s, flops / terms.flops_per_s, terms.sharpness)
 
 
-def prefill_attention_s(
+def prefill_attention_s(  # noqa: PLR0917 - sizes in the order of the terms
     terms: AttentionTerms, pairs: Number, new_tokens: Number, heads: Number, kv_heads: Number, head_dim: Number
 ) -> Number:
     """Return seconds of one layer: `pairs` of query and key over all requests, `new_tokens` queries.
@@ -102,7 +104,7 @@ def experts_met(tokens: Number, experts: Number, per_token: Number) -> Number:
     return experts * (1 - (1 - per_token / experts) ** tokens)
 
 
-def experts_s(
+def experts_s(  # noqa: PLR0917 - sizes in the order of the terms
     terms: ExpertTerms, rows: Number, met: Number, hidden: Number, intermediate: Number, weight_bytes: float
 ) -> Number:
     """Return seconds of one layer's gated experts; `rows` is tokens times experts per token."""

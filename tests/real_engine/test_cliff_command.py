@@ -46,7 +46,11 @@ def test_an_engine_of_known_costs_is_predicted_and_drawn(folder: Path, tmp_path:
     assert report["passed"]
     assert [run["sessions"] for run in report["runs"]] == list(COUNTS)
     assert [run["fitted_on"] for run in report["runs"]] == [True, True, False]
-    assert sorted(path.name for path in (tmp_path / "charts").iterdir()) == ["cliff_agent_s1.png", "cliff_agent_s1.svg"]
+    assert sorted(path.name for path in (tmp_path / "charts").iterdir()) == [
+        "cliff.md",
+        "cliff_agent_s1.png",
+        "cliff_agent_s1.svg",
+    ]
 
 
 def test_the_table_names_each_run_and_the_knee(folder: Path) -> None:

@@ -7,7 +7,7 @@ from device_profiles import round_numbers
 from synthetic_tables import table_of
 
 from calibrate.fitting.device import fit_device, signed
-from calibrate.fitting.evidence import ANY_BATCH, Pricer, StepFigure, step_figures
+from calibrate.fitting.evidence import GRAPHED, Pricer, StepFigure, step_figures
 from calibrate.fitting.start import assumed_device
 from sim.catalog import load_gpu, load_model
 from sim.errors import MeasurementError
@@ -27,14 +27,14 @@ def figure(**row: Any) -> StepFigure:
 def test_a_prefill_row_is_so_many_requests_of_new_tokens_on_their_past() -> None:
     """Two of 100 on 50: the pairs of both, a sample each."""
     one = figure(sequences=2, new_tokens=100, past_tokens=50)
-    assert one.batch == BatchShape(200, 2, 200 * (50 + 101 / 2), 0, 0, holds_prefill=True)
+    assert one.batch == BatchShape(200, 2, 200 * (50 + 101 / 2), 0, 0, holds_prefill=True, prefill_kv_tokens=300)
     assert one.kind == "prefill"
 
 
 def test_a_mixed_row_adds_decode_rows_that_attend_to_themselves_too() -> None:
     """Eight rows on 1,000 tokens each read 1,001."""
     one = figure(sequences=1, new_tokens=100, decode_rows=8, decode_past_tokens=1000)
-    assert one.batch == BatchShape(108, 9, 100 * 101 / 2, 8, 8 * 1001, holds_prefill=True)
+    assert one.batch == BatchShape(108, 9, 100 * 101 / 2, 8, 8 * 1001, holds_prefill=True, prefill_kv_tokens=100)
     assert one.kind == "mixed"
 
 
@@ -54,21 +54,21 @@ def test_a_layer_is_a_share_of_a_step_without_its_ends() -> None:
     """No head, no sampling, no step overhead; prompts that are not stated are of middling length."""
     steps = device_step_time_model(round_numbers(), L4, MODEL, "bf16", "bf16", cuda_graph_tokens=0)
     layer = figure(operation="layer", part="prefill", new_tokens=1500)
-    assert layer.batch == BatchShape(1500, 0, 1500 * 751 / 2, 0, 0, holds_prefill=True)
+    assert layer.batch == BatchShape(1500, 0, 1500 * 751 / 2, 0, 0, holds_prefill=True, prefill_kv_tokens=1500)
     by_hand = steps.linear_s(1500) + steps.prefill_overhead_s + 1500 * steps.prefill_s_per_token
     by_hand += layer.batch.prefill_pairs * steps.prefill_s_per_pair
     assert Pricer(round_numbers()).seconds([layer]) == pytest.approx([by_hand / MODEL.num_hidden_layers])
 
 
 def test_types_gpus_and_graphs_are_the_rows_own() -> None:
-    """Empty means bf16, one GPU and no graph."""
+    """Empty means bf16, one GPU and vLLM's usual graphs."""
     plain, told = figure(decode_rows=1), figure(
         decode_rows=1, weight_dtype="fp8", kv_cache_dtype="fp8", tensor_parallel=2, graph="cuda_graph"
     )  # fmt: skip
-    assert plain.setup == plain.setup.__class__("Qwen3-4B", "bf16", "bf16", 1, 0)
-    assert told.setup == told.setup.__class__("Qwen3-4B", "fp8", "fp8", 2, ANY_BATCH)
+    assert plain.setup == plain.setup.__class__("Qwen3-4B", "bf16", "bf16", 1, 512)
+    assert told.setup == told.setup.__class__("Qwen3-4B", "fp8", "fp8", 2, GRAPHED["cuda_graph"])
     by_hand = device_step_time_model(
-        round_numbers(), L4, MODEL, "fp8", "fp8", tensor_parallel_size=2, cuda_graph_tokens=ANY_BATCH
+        round_numbers(), L4, MODEL, "fp8", "fp8", tensor_parallel_size=2, cuda_graph_tokens=GRAPHED["cuda_graph"]
     )
     assert Pricer(round_numbers()).seconds([told]) == [by_hand.seconds(told.batch)]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrate.fitting.device import refine_by_steps
-from calibrate.fitting.evidence import ANY_BATCH, Pricer, Setup, StepFigure
+from calibrate.fitting.evidence import GRAPHED, Pricer, Setup, StepFigure
 from calibrate.fitting.limits import limits_of
 from calibrate.fitting.refine import Refined
 from calibrate.fitting.start import assumed_device
@@ -20,7 +20,7 @@ from sim.steptime.device import DeviceProfile, check_peaks
 
 L4 = load_gpu("L4")
 START = assumed_device(L4)
-SETUP = Setup("Qwen3-4B", "bf16", "bf16", 1, ANY_BATCH)
+SETUP = Setup("Qwen3-4B", "bf16", "bf16", 1, GRAPHED["cuda_graph"])
 SHIFT = {  # a device with less of everything than assumed
     "linear.bf16.bytes_per_s": 215e9,
     "attention.bf16.decode_bytes_per_s": 180e9,

@@ -17,6 +17,7 @@ from calibrate.timing.small_transformer_batch import Chunk, StepBatch  # noqa: E
 from calibrate.timing.small_transformer_steps import lay_out, new_transformer, step_timer  # noqa: E402
 from sim.catalog import Model  # noqa: E402
 from sim.errors import CalibrationError  # noqa: E402
+from sim.steptime.batch import BatchShape  # noqa: E402
 
 TINY = Model(
     name="tiny",
@@ -148,7 +149,15 @@ def test_a_step_tells_the_step_time_model_what_it_holds() -> None:
     """Pairs of query and key, and the keys decode rows attend to, counted one by one."""
     batch = StepBatch((Chunk(3, 10), Chunk(2, 0)), (5, 7))
     pairs = sum(past + place + 1 for new, past in batch.chunks for place in range(new))
-    assert batch.shape == (7, 4, pairs, 2, 6 + 8, 0.0, True)
+    assert batch.shape == BatchShape(
+        tokens=7,
+        sampled=4,
+        prefill_pairs=pairs,
+        decode_rows=2,
+        decode_kv_tokens=6 + 8,
+        holds_prefill=True,
+        prefill_kv_tokens=13 + 2,
+    )
     assert [StepBatch(batch.chunks).kind, batch.kind, StepBatch(decode_pasts=(1,)).kind] == [
         "prefill",
         "mixed",

@@ -92,7 +92,7 @@ def test_a_constant_overhead_is_found_again(bare_s: list[float], per_request_s: 
         for time_s in bare_s
     ]
     client = fit_clients(points)["toy"]
-    assert client[:2] == pytest.approx((per_request_s, per_token_s), abs=1e-9)
+    assert client.per_request_s == pytest.approx(per_request_s, abs=1e-9)
 
 
 def test_overheads_are_never_negative_and_loads_beyond_the_knee_have_no_say() -> None:
