@@ -130,7 +130,7 @@ def _beyond_cache(rows: pd.DataFrame, family: str, gpu: Gpu) -> "pd.Series[bool]
     """Keep rows whose KV is far larger than the L2, or so small that only overhead counts: a loop times the cache."""
     tokens = rows["sequences"] * rows["past_tokens"]
     read = tokens * rows["num_kv_heads"] * 2 * rows["head_dim"] * KV_BITS.get(family, 4.2) / 8
-    return (read > 2 * (gpu.l2_bytes or L2_WHERE_UNKNOWN_BYTES)) | (read < SMALL_KV_BYTES)
+    return (rows["source"] == ROTATES) | (read > 2 * (gpu.l2_bytes or L2_WHERE_UNKNOWN_BYTES)) | (read < SMALL_KV_BYTES)
 
 
 def _gemm(dtype: str) -> Predict:

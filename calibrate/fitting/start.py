@@ -92,9 +92,10 @@ def assumed_device(gpu: Gpu, hardware: Hardware | None = None) -> DeviceProfile:
             kernel_s=around(2e-6, WIDE),
             elementwise_bytes_per_s=around(0.7 * bandwidth, MIDDLE),
             eager_kernel_s=around(2.6e-5, WIDE),
-            flops_slowdown=around(1.1, MIDDLE),
+            flops_slowdown=around(1.1, MIDDLE) if hardware is None else Term(value=1.0, source="assumed"),
         ),
-        prefill_tile_rows=128 if gpu.compute_capability.startswith(HOPPER) else 64,
+        prefill_tile_rows=1 if hardware is not None else 128 if gpu.compute_capability.startswith(HOPPER) else 64,
+        decode_rows_beside_prefill="in_its_tiles" if hardware is None else "on_their_own",
         prefill_packs_query_heads=gpu.compute_capability.startswith(HOPPER),
         frontend=Frontend(
             per_request_s=around(FRONTEND_S, 4.0, note="HTTP, tokenisation, hashing; seen between 5.8 and 9.7 ms"),

@@ -7,12 +7,10 @@ from pathlib import Path
 import msgspec
 
 from calibrate.fitting.job import FitJob, run_job
-from calibrate.fitting.terms import with_values
 from calibrate.timing.layer_shape import layer_shape
 from calibrate.timing.outcome import Row
 from calibrate.timing.small_transformer_batch import StepBatch
 from sim.catalog import Model
-from sim.steptime.batch import BatchShape
 from sim.steptime.compose import device_step_time_model
 from sim.steptime.device import DeviceProfile, device_gpu
 from sim.steptime.model import StepTimeModel
@@ -25,31 +23,17 @@ _PER_LAYER = ("norm", "norm", "rotary", "kv_write", "activation")  # the small k
 def fit_machine(table: Path) -> DeviceProfile:
     """Return the profile that `kvcliff fit` makes of a table of operations.
 
-    Two assumptions about GPUs are dropped for a CPU: that long steps clock lower than the loops operations are timed
-    in, and that attention takes queries in tiles. Raises MeasurementError for a table that does not suffice.
+    The small transformer gives decode rows a kernel of their own beside a prefill, on a GPU too. Raises
+    MeasurementError for a table that does not suffice.
     """
     profile = run_job(FitJob(tables=(table,), replicates=_REPLICATES)).profile
-    if profile.hardware is None:
-        return profile
-    return msgspec.structs.replace(with_values(profile, {"composition.flops_slowdown": 1.0}), prefill_tile_rows=1)
+    return msgspec.structs.replace(profile, decode_rows_beside_prefill="on_their_own")
 
 
 def composed(profile: DeviceProfile, model: Model, dtype: str) -> StepTimeModel:
     """Return the step times of `model` on the profile's device."""
     gpu = device_gpu(profile)
     return device_step_time_model(profile, gpu, model, dtype, dtype, cuda_graph_tokens=_ALWAYS_IN_A_GRAPH)
-
-
-def step_s(steps: StepTimeModel, batch: BatchShape) -> float:
-    """Return seconds of a step whose decode rows always go through the decode kernel, beside a prefill too.
-
-    vLLM's kernels take them with the prefill there, which is what `steps` prices; the small transformer's do not.
-    """
-    if not (batch.holds_prefill and batch.decode_rows):
-        return steps.seconds(batch)
-    rows = BatchShape(batch.decode_rows, batch.decode_rows, 0.0, batch.decode_rows, batch.decode_kv_tokens)
-    attention_s = steps.seconds(rows) - steps.seconds(rows._replace(decode_rows=0, decode_kv_tokens=0))
-    return steps.seconds(batch._replace(decode_kv_tokens=0)) + attention_s
 
 
 def sum_of_nearest_s(rows: Sequence[Row], model: Model, batch: StepBatch) -> float:

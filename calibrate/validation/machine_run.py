@@ -16,7 +16,7 @@ from calibrate.timing.small_transformer_batch import StepBatch
 from calibrate.timing.summary import skipped_lines
 from calibrate.validation.machine_load import watch_others
 from calibrate.validation.machine_plan import MODEL, STEPS, blocks_needed, operation_points, step_plan
-from calibrate.validation.machine_prediction import composed, fit_machine, step_s, sum_of_nearest_s
+from calibrate.validation.machine_prediction import composed, fit_machine, sum_of_nearest_s
 from calibrate.validation.machine_proof import Proof, ProvenStep
 from calibrate.validation.machine_rounds import Apparatus, Measured, measure_in_rounds
 from sim.catalog import Model
@@ -61,7 +61,7 @@ def prove(plan: Plan, out: Path | None, on_progress: Callable[[int, float], None
     steps = composed(profile, plan.model, plan.dtype)
     rows = measured.operations.rows
     proven = tuple(
-        ProvenStep(batch, timing, step_s(steps, batch.shape), sum_of_nearest_s(rows, plan.model, batch))
+        ProvenStep(batch, timing, steps.seconds(batch.shape), sum_of_nearest_s(rows, plan.model, batch))
         for batch, timing in zip(batches, measured.steps, strict=True)
     )
     return Proof(machine.name, plan.dtype, proven, len(rows), busy_cpus, _remarks(measured.operations))

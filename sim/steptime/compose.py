@@ -70,16 +70,16 @@ class LayerShape:
     def small_kernels(self, element_bytes: float) -> tuple[tuple[str, float], ...]:
         """(part, bytes moved a token) of the kernels between the products; `PASSES` says how often bytes move.
 
-        Elements have 16 bits, or 32 where products do; products of 8-bit elements quantise their four inputs.
+        Bytes are those of 16-bit elements: where a device was timed in 32 bits, its rates are half. Products of 8-bit
+        elements quantise their four inputs.
         """
-        size = max(BITS16_BYTES, element_bytes)
         qk = (self.heads + self.kv_heads) * self.head_dim
         inner = self.experts_per_token * self.expert_intermediate or self.intermediate
         work = [("norm", self.hidden), ("norm", self.hidden), ("rotary", qk), ("activation", inner)]
         work.append(("kv_write", 2 * self.kv_heads * self.head_dim))
         if self.qk_norm:
             work += [("qk_norm", self.heads * self.head_dim), ("qk_norm", self.kv_heads * self.head_dim)]
-        moved = [(part, PASSES[part] * width * size) for part, width in work]
+        moved = [(part, PASSES[part] * width * BITS16_BYTES) for part, width in work]
         if element_bytes < BITS16_BYTES:
             width = 2 * self.hidden + self.heads * self.head_dim + inner
             moved.append(("quantise", PASSES["quantise"] * width * BITS16_BYTES))
@@ -165,6 +165,7 @@ def device_step_time_model(
         decode_s_per_kv_token=layers * kv_token_s,
         decode_sharpness=attention.sharpness,
         prefill_tile_rows=profile.prefill_tile_rows / packed,
+        decode_on_its_own=profile.decode_rows_beside_prefill == "on_their_own",
         shared_tokens_read_once=_read_once(profile, gpu, shape, kv_cache_dtype),
         cuda_graph_tokens=cuda_graph_tokens,
         eager_floor_s=layers * shape.kernels * terms["eager_kernel_s"],

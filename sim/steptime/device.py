@@ -133,6 +133,7 @@ class DeviceProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     composition: CompositionSpec
     prefill_tile_rows: Annotated[int, Meta(ge=1, le=1024)]
     prefill_packs_query_heads: bool = False  # a tile's rows hold all query heads of a KV head, as FlashAttention 3 does
+    decode_rows_beside_prefill: Literal["in_its_tiles", "on_their_own"] = "in_its_tiles"
     shared_prefix_reads: Literal["per_sequence", "once_if_l2_holds_it"] = "per_sequence"
     frontend: Frontend
 

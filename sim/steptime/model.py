@@ -41,6 +41,7 @@ class StepTimeModel:
     decode_overhead_s: float = 0.0
     decode_s_per_row: float = 0.0
     decode_sharpness: float = math.inf  # how a row's own cost and its reading overlap: inf = the larger counts
+    decode_on_its_own: bool = False  # beside a prefill too; else decode rows go through the prefill kernel's tiles
     cuda_graph_tokens: int = 0  # the largest step a CUDA graph holds
     eager_floor_s: float = 0.0  # what the host needs to launch a step that no graph holds
 
@@ -79,7 +80,7 @@ class StepTimeModel:
             if prefix <= self.shared_tokens_read_once:
                 read -= batch.decode_kv_tokens_shared
         memory_s = read * self.decode_s_per_kv_token
-        if batch.holds_prefill:
+        if batch.holds_prefill and not self.decode_on_its_own:
             return max(memory_s, batch.decode_kv_tokens * self.prefill_tile_rows * self.prefill_s_per_pair)
         if self.decode_s_per_row:
             rows_s = batch.decode_rows * self.decode_s_per_row

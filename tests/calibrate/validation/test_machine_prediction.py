@@ -15,7 +15,7 @@ from calibrate.timing.small_transformer_batch import Chunk, StepBatch
 from calibrate.timing.stopwatch import Timing
 from calibrate.timing.work import work
 from calibrate.validation.machine_plan import MODEL, STEPS, operation_points, step_plan
-from calibrate.validation.machine_prediction import composed, fit_machine, step_s, sum_of_nearest_s
+from calibrate.validation.machine_prediction import composed, fit_machine, sum_of_nearest_s
 from calibrate.validation.machine_proof import Proof, ProvenStep, as_dict
 from sim.errors import MeasurementError
 
@@ -73,7 +73,7 @@ def test_steps_of_an_ideal_machine_follow_from_its_operations(tmp_path: Path) ->
     """Operations in, steps out, through the fit and the composition: within 5 % in the median, 10 % at p90."""
     steps = composed(fit_machine(write(tmp_path, ideal_rows())), MODEL, "bf16")
     plan = step_plan(STEPS, 0)
-    errors = np.abs([step_s(steps, batch.shape) / ideal_step_s(batch) - 1 for batch in plan])
+    errors = np.abs([steps.seconds(batch.shape) / ideal_step_s(batch) - 1 for batch in plan])
     assert np.median(errors) < 0.05
     assert np.quantile(errors, 0.9) < 0.10
 
@@ -84,7 +84,7 @@ def test_decode_rows_cost_the_same_beside_a_prefill(tmp_path: Path) -> None:
 
     def attention_s(batch: StepBatch) -> float:
         bare = batch.shape._replace(prefill_pairs=0.0, decode_rows=0, decode_kv_tokens=0, holds_prefill=False)
-        return step_s(steps, batch.shape) - steps.seconds(bare)
+        return steps.seconds(batch.shape) - steps.seconds(bare)
 
     chunk, rows = (Chunk(100, 300),), (500, 700, 900)
     mixed, apart = StepBatch(chunk, rows), (StepBatch(chunk), StepBatch(decode_pasts=rows))
