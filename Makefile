@@ -56,6 +56,7 @@ validation: setup ## Judge profiles and simulator against public measurements; p
 	  $(DATA)/measurements/micro_vllm_step_times_qwen.csv --check --out notebooks/validation
 	$(BIN)/kvcliff validate e2e $(DATA)/measurements --jobs 2 --check --out notebooks/validation
 	$(BIN)/kvcliff validate cliff $(DATA)/cpu_cliff --check --out notebooks/validation
+	$(BIN)/python notebooks/readme_tables.py validation
 
 machine: setup ## The closed proof here: time operations, predict a small transformer's steps, compare (six minutes)
 	$(BIN)/kvcliff validate machine --check --out $(OUT)/machine

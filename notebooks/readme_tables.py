@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = ROOT / "scenarios"
 README, PICTURE = ROOT / "README.md", ROOT / "notebooks" / "pictures" / "l4-qwen3-4b-fp8.png"
 
+VALIDATION, ALL = ROOT / "notebooks" / "validation" / "e2e.md", "required sources"
+
 BASE = "l4-qwen3-4b-fp8"
 KV_DTYPES = (BASE, "l4-qwen3-4b-fp16", "l4-qwen3-4b-tq4")
 BOUNDS = {"best": "l4-bound-best", "realistic": BASE, "worst": "l4-bound-worst"}
@@ -127,6 +129,24 @@ def sensitivity_table(results: Mapping[str, Result]) -> str:
     return markdown(head, rows)
 
 
+def validation_table() -> str:
+    """Return the limits of the end-to-end page, a row a metric and a column a source, with counts of loads."""
+    text = VALIDATION.read_text(encoding="utf-8").split("## Median errors and their limits", 1)[1].split("##", 1)[0]
+    lines = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    limits: dict[tuple[str, str], str] = {}
+    for line in lines:
+        source, regime, metric, loads, median, _, limit, _ = (cell.strip() for cell in line.split("|")[1:-1])
+        cells.setdefault((regime, metric), {})[source] = f"{median} ({loads})"
+        limits[regime, metric] = limit
+    sources = [source for source in dict.fromkeys(name for row in cells.values() for name in row) if source != ALL]
+    rows = [
+        [f"{metric}, {regime}", limits[regime, metric], *(row.get(source, "-") for source in (ALL, *sources))]
+        for (regime, metric), row in cells.items()
+    ]
+    return markdown(["metric, regime", "limit", "together", *(f"`{source}`" for source in sources)], rows)
+
+
 KNEE_COLUMNS = (f"p99 at {KNEE}", f"requests/s at {KNEE}")
 
 
@@ -202,7 +222,12 @@ def draw_picture(result: Result) -> None:
 
 
 def main() -> None:
-    """Run everything, draw the picture, rewrite the tables."""
+    """Run everything, draw the picture, rewrite the tables; with the argument `validation` only that table."""
+    text = README.read_text(encoding="utf-8")
+    if sys.argv[1:] == ["validation"]:
+        told = dict(tables_in(text)) | {"validation": validation_table()}
+        README.write_text(with_tables(text, told), encoding="utf-8")
+        return
     by_dtype = [run(name, explain=True) for name in KV_DTYPES]
     draw_picture(by_dtype[0])
     tables = {
@@ -210,8 +235,9 @@ def main() -> None:
         "kv-dtypes": dtype_table(by_dtype),
         "bounds": bounds_table(bounds()),
         "sensitivity": sensitivity_table(variants()),
+        "validation": validation_table(),
     }
-    README.write_text(with_tables(README.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    README.write_text(with_tables(text, tables), encoding="utf-8")
     for name, table in tables.items():
         sys.stdout.write(f"{name}\n\n{table}\n\n")
 

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 LINES = [line.strip() for language, block in BLOCKS if language == "sh" for line in block.splitlines()]
-COMMANDS = [line for line in LINES if line.startswith("kvcliff ")]
+CALIBRATION = next(block for _, block in BLOCKS if "kvcliff calibrate" in block).splitlines()
+COMMANDS = [line for line in LINES if line.startswith("kvcliff ") and line not in CALIBRATION]
 MAKES = [line for line in LINES if line.startswith("make ")]
 CHEAP = ("--points", "1", "--seeds", "1", "--quick", "--json")
 OFF_FROM = 0.195  # errors that round to 20 % or more have to be named
@@ -63,8 +64,21 @@ def _section(start: str) -> str:
 def test_shell_blocks_hold_only_lines_that_are_tested() -> None:
     """A line of another kind would go unexecuted."""
     assert {language for language, _ in BLOCKS} == {"sh", "yaml"}
-    rest = [line for line in LINES if line not in {*COMMANDS, *MAKES}]
+    rest = [line for line in LINES if line not in {*COMMANDS, *CALIBRATION, *MAKES}]
     assert rest == [". .venv/bin/activate"]
+
+
+def test_the_calibration_block_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line uses what the lines above wrote; calibration is cut short, the simulation to one session count."""
+    for name in ("scenarios", "calibrate"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    for line in CALIBRATION:
+        arguments = shlex.split(line)[1:]
+        if arguments[0] == "calibrate":
+            arguments[arguments.index("--budget-minutes") + 1] = "0.1"
+        assert _invoke(*(_cheap(arguments) if arguments[0] == "run" else arguments))
+    assert {path.name for path in tmp_path.glob("*.yaml")} == {"mine.yaml", "transferred.yaml", "anchored.yaml"}
 
 
 @pytest.mark.parametrize("line", COMMANDS)
@@ -165,6 +179,11 @@ def test_table_of_sensitivities(tables: ModuleType) -> None:
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in _told(tables)["sensitivity"].splitlines()]
     shown = {row[0]: row[2:4] for row in rows[2:]}
     assert shown == {name: tables.knee_columns(result) for name, result in results.items()}
+
+
+def test_table_of_the_validation(tables: ModuleType) -> None:
+    """It is the committed page's, column by column."""
+    assert _told(tables)["validation"] == tables.validation_table()
 
 
 def test_ledger_estimate_is_as_told() -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from calibrate.fitting.evidence import Pricer, StepFigure, step_figures
 from calibrate.fitting.groups import small_parts
+from calibrate.fitting.kernels import Readings, with_kernels
 from calibrate.fitting.operations import GroupFit, fit_operations
 from calibrate.fitting.refine import Refined, refine
 from calibrate.fitting.robust import Vector
@@ -28,14 +29,26 @@ class DeviceFit:
     groups: Sequence[GroupFit]
     figures: Sequence[StepFigure]
     refined: Refined | None  # by whole steps, where the table has some
+    kernels: Readings  # of what the attention kernels do
 
     @property
     def residuals(self) -> Mapping[str, float]:
         """Median |predicted / measured - 1| of each group, and of whole steps by kind."""
         found = {group.group.name: group.summary["median"] for group in self.groups}
+        found |= {question: min(answers.values()) for question, answers in self.kernels.items()}
         for kind, errors in self.step_errors().items():
             found[f"{kind} steps"] = float(np.median(np.abs(errors)))
         return found
+
+    def remarks(self) -> list[str]:
+        """Say between which sizes each group was measured, and what the kernels' rows would be off by otherwise."""
+        return [
+            *(group.measured_range for group in self.groups),
+            *(
+                f"{question}: " + ", ".join(f"{answer} {error:.0%} off" for answer, error in answers.items())
+                for question, answers in self.kernels.items()
+            ),
+        ]
 
     def step_errors(self) -> dict[str, Vector]:
         """Return the errors of whole steps by kind: prefill, mixed, decode."""
@@ -60,13 +73,14 @@ def fit_device(
         progress(group.group.name)
         fits.append(group)
         profile = with_terms(profile, group.terms)
+    profile, kernels = with_kernels(profile, gpu, table)
     figures = list(step_figures(table))
     refined = None
     if figures:
         refined = refine_by_steps(profile, gpu, figures)
         progress("whole steps")
         profile = refined.profile
-    return DeviceFit(profile, fits, figures, refined)
+    return DeviceFit(profile, fits, figures, refined, kernels)
 
 
 def with_small_kernels(profile: DeviceProfile, table: pd.DataFrame) -> DeviceProfile:

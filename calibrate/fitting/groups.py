@@ -80,7 +80,7 @@ def _candidates(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
     for family, rows in _by_kv(by_operation.get("prefill_attention")):
         yield Group(f"prefill attention {family}", f"attention.{family}", PREFILL, _prefill, rows, "new_tokens")
     for family, rows in _by_kv(by_operation.get("decode_attention")):
-        clear = rows[_beyond_cache(rows, family, gpu)]
+        clear = rows[_beyond_cache(rows, family, gpu) & (rows["shared_tokens"].fillna(0) == 0)]
         yield Group(f"decode attention {family}", f"attention.{family}", DECODE, _decode(family), clear, "past_tokens")
     for dtype, rows in _by_weight(by_operation.get("moe")):
         whole = rows.dropna(subset=EXPERT_SIZES)
@@ -89,7 +89,6 @@ def _candidates(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
     for size, rows in reduces[reduces["graph"] != "eager"].groupby("tensor_parallel"):
         gpus = int(size)
         yield Group(f"all-reduce over {gpus}", f"links.{gpus}", LinkTerms._fields, _allreduce, rows, "bytes")
-
     for part, rows in small_parts(table):
         yield Group(part, f"small.{part}", SmallTerms._fields, _small(part), rows, "tokens")
     if (rows := by_operation.get("sampling")) is not None:
@@ -121,8 +120,9 @@ def _by_weight(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
 def _by_kv(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
     if rows is not None:
         full = rows[rows["window"].fillna(0) == 0]
-        known = full[full["kv_cache_dtype"].isin(["", *KV_DTYPES])]
-        for family, own in known.groupby(known["kv_cache_dtype"].replace("", "auto").map(kv_family)):
+        dtypes = full["kv_cache_dtype"].replace({"": "auto", "int4": "tq4"})  # four bits, whoever packs them
+        known = full[dtypes.isin(KV_DTYPES)]
+        for family, own in known.groupby(dtypes[known.index].map(kv_family)):
             yield str(family), own
 
 

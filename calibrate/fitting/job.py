@@ -64,8 +64,8 @@ def run_job(job: FitJob) -> Fitted:
     Raises MeasurementError for tables that cannot be used, ProfileError for a donor or an anchor that cannot,
     CatalogError for an unknown GPU.
     """
-    if not (job.tables or job.scale_from):
-        raise ProfileError("nothing to fit: give a measurement table, or --scale-from with a profile to start from")
+    if not (job.tables or job.scale_from or job.anchors):
+        raise ProfileError("nothing to fit: give a measurement table, an --anchor, or --scale-from with a profile")
     anchors = [load_anchor(path) for path in job.anchors]
     converted = list(convert_files(job.tables))
     gpu, hardware, table = _rows_of_gpu(job, converted, anchors)
@@ -137,7 +137,7 @@ def _sign(  # noqa: PLR0917 - the parts of a job, each once
         residuals |= {label: after / given - 1 for label, (given, _, after) in anchored.figures.items()}
     name = job.name or (job.out.stem if job.out is not None else profile.name)
     date = job.date or dt.datetime.now(tz=dt.UTC).date().isoformat()
-    notes = [*start.provenance.notes, *job.notes]
+    notes = [*start.provenance.notes, *job.notes, *(fit.remarks() if fit is not None else ())]
     return signed(profile, residuals, name=name, made_by=job.command(), date=date, sources=sources, notes=notes)
 
 

@@ -40,6 +40,13 @@ class GroupFit:
             "context_left_out_median": _median(self.context_held_out),
         }
 
+    @property
+    def measured_range(self) -> str:
+        """Say what the rows span; beyond it the formula goes on along its FLOP or its byte line."""
+        sizes = self.group.rows[self.group.context]
+        name = self.group.context.replace("_", " ")
+        return f"{self.group.name}: measured from {sizes.min():,.0f} to {sizes.max():,.0f} {name}; extrapolated beyond"
+
 
 def _median(errors: Vector) -> float:
     """Return the median of |error|, NaN where no row could be held out."""

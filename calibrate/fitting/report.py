@@ -24,6 +24,8 @@ def as_dict(fitted: Fitted, out: Path | None) -> dict[str, Any]:
         "terms": {name: _plain(term) for name, term in terms_of(profile)},
         "groups": {} if fit is None else {group.group.name: _finite(group.summary) for group in fit.groups},
         "steps": {} if fit is None else {kind: _errors(values) for kind, values in fit.step_errors().items()},
+        "kernels": {} if fit is None else {question: dict(answers) for question, answers in fit.kernels.items()},
+        "slower_than_5_bounds": sum(int(one.counts["slow"].sum()) for one in fitted.converted),
         "rejected": [f"{one.path.name}: {row}" for one in fitted.converted for row in one.table.rejected],
         "anchors": {}
         if anchored is None
@@ -64,6 +66,9 @@ def _groups(fitted: Fitted) -> Table:
         of = group.summary
         shares = [of[key] for key in ("median", "p90", "k_fold_median", "context_left_out_median")]
         table.add_row(group.group.name, f"{of['rows']:.0f}", *(f"{share:.1%}" for share in shares))
+    for question, answers in fitted.fit.kernels.items():
+        for answer, error in answers.items():
+            table.add_row(f"{question}: {answer}", "", f"{error:.1%}", "", "", "")
     for kind, errors in fitted.fit.step_errors().items():
         of = _errors(errors)
         table.add_row(f"{kind} steps", f"{of['rows']:.0f}", f"{of['median']:.1%}", f"{of['p90']:.1%}", "", "")
