@@ -15,7 +15,7 @@ from calibrate.fitting.job import FitJob, run_job
 from calibrate.profile_file import write_profile
 from sim.steptime.profile import SHIPPED
 
-FIGURES = Path(__file__).parent / "figures"
+FIGURES, MEASURED = Path(__file__).parent / "figures", Path(__file__).parent / "measured"
 AICONFIGURATOR = (
     "micro_aic_gemm.csv",
     "micro_aic_attention_prefill.csv",
@@ -40,7 +40,8 @@ class Recipe:
 
     name: str
     gpu: str
-    tables: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()  # in the folder of public measurements
+    measured: tuple[str, ...] = ()  # in this package: runs of our own
     scale_from: str | None = None
     anchors: str | None = None  # figures that start like this
     notes: tuple[str, ...] = ()
@@ -57,6 +58,7 @@ RECIPES = (
     Recipe("rtx-pro-6000", "RTX PRO 6000", LLMSERVINGSIM, scale_from="l40s"),
     Recipe("rtx-4070-super", "RTX 4070 Super", scale_from="rtx-4090", anchors="rtx-4070-super-"),
     Recipe("l4", "L4", HELIX, anchors="l4-", notes=("single layers in fp16, April 2024, times rounded",)),
+    Recipe("cpu-epyc-1-thread", "", measured=("cpu-epyc-1-thread.csv",), notes=("the development machine",)),
     Recipe("t4", "T4", HELIX, notes=("single layers in fp16, April 2024, times rounded",)),
 )
 
@@ -68,8 +70,8 @@ def make(folder: Path, names: Sequence[str] = (), out: Path = SHIPPED) -> Iterat
             continue
         found = sorted(FIGURES.glob(f"{recipe.anchors}*.yaml")) if recipe.anchors else []
         job = FitJob(
-            tables=tuple(folder / table for table in recipe.tables),
-            gpu=recipe.gpu,
+            tables=(*(folder / table for table in recipe.tables), *(MEASURED / table for table in recipe.measured)),
+            gpu=recipe.gpu or None,
             scale_from=recipe.scale_from,
             anchors=tuple(found),
             name=recipe.name,

@@ -80,7 +80,11 @@ def assumed_device(gpu: Gpu, hardware: Hardware | None = None) -> DeviceProfile:
         name=f"assumed-{gpu.name}",
         gpu=gpu.name,
         provenance=Provenance(
-            kind="roofline", made_by="kvcliff fit", date="", sources=[f"data sheet of {gpu.name}"], notes=[]
+            kind="roofline",
+            made_by="kvcliff fit",
+            date="",
+            sources=[f"data sheet of {gpu.name}"] if hardware is None else [hardware.source],
+            notes=[],
         ),
         linear=linear,
         attention={family: attention(0.8 if family == "bf16" else 0.75) for family in KV_FAMILIES},
