@@ -46,6 +46,15 @@ Positive = Annotated[float, Meta(gt=0, le=1e4)]
 class _Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     error: Annotated[float, Meta(gt=0, le=1)] = 0.03  # how far the figure may be off, as a share: one sigma
 
+    @property
+    def name(self) -> str:
+        """What the figure is, in the words of the file."""
+        return str(self.__struct_config__.tag)
+
+    def parts(self) -> list[str]:
+        """Tell apart several figures of one entry."""
+        return [""]
+
 
 class Ttft(_Figure, tag_field="kind", tag="ttft", kw_only=True, frozen=True):
     """Time to first token of one request alone."""
@@ -142,6 +151,10 @@ class LoneSession(_Figure, tag_field="kind", tag="session", kw_only=True, frozen
         """Return the published figures."""
         return [getattr(self, name) for name in self._named()]
 
+    def parts(self) -> list[str]:
+        """Tell apart the figures of the session."""
+        return [f" {name.removesuffix('_s').replace('_per', '/s')}" for name in self._named()]
+
     def _named(self) -> list[str]:
         names = ("ttft_p50_s", "ttft_p95_s", "ttft_p99_s", "requests_per_s")
         return [name for name in names if getattr(self, name) is not None]
@@ -217,11 +230,7 @@ class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def labels(self) -> list[str]:
         """Name every figure."""
-        return [
-            f"{self.model} {type(figure).__name__.lower()} {i + 1}"
-            for i, figure in enumerate(self.figures)
-            for _ in figure.given()
-        ]
+        return [f"{self.model} {figure.name}{what}" for figure in self.figures for what in figure.parts()]
 
     def predicted(self, profile: DeviceProfile) -> Vector:
         """Return every figure as a profile has it."""

@@ -175,6 +175,7 @@ def steps(recording: Path) -> None:
 @click.option("--max-num-batched-tokens", type=int, default=None)
 @click.option("--max-num-seqs", type=int, default=None)
 @click.option("--block-size", type=int, default=None)
+@click.option("--tensor-parallel-size", type=int, default=None)
 @click.option("--kv-cache-tokens", type=int, default=None, help="What the engine's own log says.")
 @click.option("--num-gpu-blocks-override", type=int, default=None)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

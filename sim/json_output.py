@@ -40,6 +40,7 @@ def result_json(result: Result, variants: Mapping[str, Result] = {}) -> dict[str
         "provenance": {
             "profile": deployment.step_times.name,
             "profile_kind": deployment.step_times.provenance.kind,
+            "profile_assumed": list(deployment.step_times.assumed),
             "scheduler_policy": f"vLLM V1 {POLICY_VERSION}",
             "seeds": result.seeds,
             "overrides": list(deployment.overrides),

@@ -19,8 +19,9 @@ import click
 @click.option("--replicates", default=100, show_default=True, type=click.IntRange(0, 10_000),
               help="Bootstrap samples behind each interval.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of sampling and folds.")
+@click.option("--all-terms", is_flag=True, help="Print the assumed terms too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(tables: tuple[Path, ...], *, as_json: bool, **options: Any) -> None:
+def command(tables: tuple[Path, ...], *, all_terms: bool, as_json: bool, **options: Any) -> None:
     """Fit a device profile.
 
     TABLE is a measurement table of `kvcliff calibrate` or `kvcliff convert`, or a public file that `convert` reads.
@@ -43,4 +44,4 @@ def command(tables: tuple[Path, ...], *, as_json: bool, **options: Any) -> None:
 
         click.echo(json.dumps(as_dict(fitted, job.out)))
     else:
-        print_report(fitted, job.out)
+        print_report(fitted, job.out, every_term=all_terms)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from calibrate.fitting.evidence import Pricer, StepFigure, step_figures
-from calibrate.fitting.groups import small_parts
+from calibrate.fitting.groups import small_parts, unfitted
 from calibrate.fitting.kernels import Readings, with_kernels
 from calibrate.fitting.operations import GroupFit, fit_operations
 from calibrate.fitting.refine import Refined, refine
@@ -30,6 +30,7 @@ class DeviceFit:
     figures: Sequence[StepFigure]
     refined: Refined | None  # by whole steps, where the table has some
     kernels: Readings  # of what the attention kernels do
+    unfitted: Sequence[str]  # kinds of rows too few to say anything
 
     @property
     def residuals(self) -> Mapping[str, float]:
@@ -80,7 +81,7 @@ def fit_device(
         refined = refine_by_steps(profile, gpu, figures)
         progress("whole steps")
         profile = refined.profile
-    return DeviceFit(profile, fits, figures, refined, kernels)
+    return DeviceFit(profile, fits, figures, refined, kernels, list(unfitted(gpu, table)))
 
 
 def with_small_kernels(profile: DeviceProfile, table: pd.DataFrame) -> DeviceProfile:

@@ -1,7 +1,7 @@
 """Which rows of the measurement table determine which terms, and what the terms predict for them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -53,6 +53,16 @@ class Group:
     rows: pd.DataFrame
     context: str  # the column whose values are left out one by one: context length, batch or message size
 
+    @property
+    def is_ample(self) -> bool:
+        """Whether there are rows enough for every term."""
+        return len(self.rows) >= len(self.fields) + SPARE_ROWS
+
+    @property
+    def rates(self) -> tuple[str, ...]:
+        """The terms that are per second: what a row or two can still move."""
+        return tuple(field for field in self.fields if field.endswith("_per_s"))
+
     def columns(self) -> Columns:
         """Return the rows' numbers as arrays."""
         numbers = self.rows.select_dtypes("number")
@@ -65,10 +75,20 @@ def pick(columns: Columns, rows: NDArray[np.intp]) -> Columns:
 
 
 def groups(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
-    """Yield the groups that a table of one GPU has enough rows for."""
+    """Yield the groups that a table of one GPU has enough rows for; few rows move the rates alone."""
     for group in _candidates(gpu, table):
-        if len(group.rows) >= len(group.fields) + SPARE_ROWS:
+        if group.is_ample:
             yield group
+        elif group.rates and len(group.rows) >= len(group.rates):
+            yield replace(group, name=f"{group.name}, rates alone", fields=group.rates)
+
+
+def unfitted(gpu: Gpu, table: pd.DataFrame) -> Iterator[str]:
+    """Yield what has too few rows even for its rates, with their number and how many would do."""
+    for group in _candidates(gpu, table):
+        needed = len(group.rates) or len(group.fields) + SPARE_ROWS
+        if 0 < len(group.rows) < needed:
+            yield f"{group.name} ({len(group.rows)} of {needed} rows needed)"
 
 
 def _candidates(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
@@ -102,7 +122,7 @@ def small_parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     sized = table[(table["operation"] == "elementwise") & table["out_features"].notna()]
     rows = sized[sized["kv_cache_dtype"].isin(["", "bf16", "fp16", "fp32"])]
     for part, own in rows.groupby("part"):
-        if part in PASSES and len(own) >= len(SmallTerms._fields) + SPARE_ROWS:
+        if part in PASSES:
             yield str(part), own
 
 

@@ -95,7 +95,8 @@ def _rows_of_gpu(
     present = sorted(table["gpu"].unique()) if len(table) else []
     name = job.gpu or (present[0] if len(present) == 1 else anchors[0].gpu if anchors and not present else None)
     if name is None:
-        raise MeasurementError(f"--gpu: the tables hold rows of {', '.join(present) or 'no GPU'}; name one")
+        held = f"the tables hold rows of {', '.join(present)}; name one" if present else "name the GPU to fit for"
+        raise MeasurementError(f"--gpu: {held}")
     hardware = None
     if name in present and known_gpu(name) is None:
         comments = tuple(line for one in converted for line in one.table.comments)

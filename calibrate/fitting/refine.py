@@ -26,7 +26,7 @@ LEAST_SIGMA_OVERHEAD = 0.3  # and an overhead far less: in a step, launches over
 OVERHEADS = ("overhead_s", "latency_s", "row_s")
 FIGURE_SIGMA = 0.03  # relative; what a published median is worth
 DETERMINED, PARTLY = 0.5, 0.9  # posterior over prior width
-ALWAYS_FIXED = ("sharpness",)
+ALWAYS_FIXED = ("sharpness", "tile_elements", "pipeline_depth", "tile_rows")  # shapes: only operations tell them
 DIFFERENCE = 1e-4  # absolute: scipy's own step shrinks with z, and a term near its prior would drown in rounding
 
 

@@ -24,6 +24,7 @@ def as_dict(fitted: Fitted, out: Path | None) -> dict[str, Any]:
         "terms": {name: _plain(term) for name, term in terms_of(profile)},
         "groups": {} if fit is None else {group.group.name: _finite(group.summary) for group in fit.groups},
         "steps": {} if fit is None else {kind: _errors(values) for kind, values in fit.step_errors().items()},
+        "unfitted": [] if fit is None else list(fit.unfitted),
         "kernels": {} if fit is None else {question: dict(answers) for question, answers in fit.kernels.items()},
         "slower_than_5_bounds": sum(int(one.counts["slow"].sum()) for one in fitted.converted),
         "rejected": [f"{one.path.name}: {row}" for one in fitted.converted for row in one.table.rejected],
@@ -33,28 +34,40 @@ def as_dict(fitted: Fitted, out: Path | None) -> dict[str, Any]:
             label: {"given": given, "before": before, "after": after}
             for label, (given, before, after) in anchored.figures.items()
         },
+        "missed": [] if anchored is None else anchored.missed(),
         "verdicts": {} if anchored is None else dict(_verdicts(fitted)),
         "sources": profile.provenance.sources,
     }
 
 
-def print_report(fitted: Fitted, out: Path | None) -> None:
-    """Print tables to the terminal."""
+def print_report(fitted: Fitted, out: Path | None, *, every_term: bool = False) -> None:
+    """Print tables to the terminal; of the terms those that were fitted, or every one."""
     console = Console()
     if fitted.fit is not None:
         console.print(_groups(fitted))
     if fitted.anchored is not None:
         console.print(_anchors(fitted))
         console.print(_determined(fitted))
-    console.print(_terms(fitted))
+    console.print(_terms(fitted, every_term=every_term))
     rejected = [(one.path.name, row) for one in fitted.converted for row in one.table.rejected]
     if rejected:
         name, first = rejected[0]
         console.print(f"{len(rejected)} rows rejected, e.g. {name} line {first.line}: {first.reason}", style="yellow")
+    if fitted.fit is not None and fitted.fit.unfitted:
+        console.print(
+            f"not fitted, too few rows: {', '.join(fitted.fit.unfitted)}; their terms stay assumed. "
+            "Measure longer: the same calibrate command with a larger --budget-minutes",
+            style="yellow",
+        )
     slow = sum(int(one.counts["slow"].sum()) for one in fitted.converted)
     if slow:
         console.print(f"{slow} rows are more than 5 times slower than the hardware's bound; they were kept")
+    if fitted.anchored is not None:
+        for line in fitted.anchored.missed():
+            console.print(line, style="yellow")
     console.print(f"profile {fitted.profile.name}" + ("" if out is None else f" written to {out}"), style="bold")
+    if out is not None:
+        console.print(f"next: kvcliff run SCENARIO --set profile={out}, with gpu: {fitted.profile.gpu}")
 
 
 def _groups(fitted: Fitted) -> Table:
@@ -89,8 +102,9 @@ def _determined(fitted: Fitted) -> str:
     by_verdict: dict[str, list[str]] = {}
     for name, verdict in _verdicts(fitted):
         by_verdict.setdefault(verdict, []).append(name)
+    none = by_verdict.pop("not determined", [])
     lines = [f"{verdict} by the anchors: {', '.join(names)}" for verdict, names in by_verdict.items()]
-    return "\n".join(lines)
+    return "\n".join([*lines, f"not determined by the anchors: {len(none)} other terms"])
 
 
 def _verdicts(fitted: Fitted) -> Iterator[tuple[str, str]]:
@@ -100,11 +114,14 @@ def _verdicts(fitted: Fitted) -> Iterator[tuple[str, str]]:
         yield name, refined.verdict(name)
 
 
-def _terms(fitted: Fitted) -> Table:
-    table = Table(title="Terms, with 95 % intervals", title_justify="left")
+def _terms(fitted: Fitted, *, every_term: bool) -> Table:
+    terms = list(terms_of(fitted.profile))
+    shown = [(name, term) for name, term in terms if every_term or term.source != "assumed"]
+    rest = f"; {len(terms) - len(shown)} more stay assumed (--all-terms)" if len(shown) < len(terms) else ""
+    table = Table(title=f"Terms, with 95 % intervals{rest}", title_justify="left")
     for heading in ("term", "value", "low", "high", "origin"):
         table.add_column(heading, justify="right" if heading in {"value", "low", "high"} else "left")
-    for name, term in terms_of(fitted.profile):
+    for name, term in shown:
         bounds = ["" if bound is None else f"{bound:.4g}" for bound in (term.low, term.high)]
         table.add_row(name, f"{term.value:.4g}", *bounds, term.source)
     return table

@@ -92,7 +92,7 @@ def write_page(path: Path, checks: Sequence[StepCheck], command: str) -> None:
 def write_csv(path: Path, checks: Sequence[StepCheck]) -> None:
     """Write a row a step and way of predicting it."""
     with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
+        writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["gpu", "predicted_with", "kind", "step", "measured_s", "predicted_s", "bound_s"])
         for check in checks:
             for what, errors in check.errors.items():

@@ -38,9 +38,10 @@ def assumptions(deployment: Deployment) -> Iterator[str]:
 def step_times(deployment: Deployment) -> str:
     """Say which profile priced the steps and whose rules scheduled them."""
     profile = deployment.step_times
+    assumed = f" (assumed: {', '.join(profile.assumed)})" if profile.assumed else ""
     how = "asynchronous" if deployment.scenario.engine.async_scheduling else "synchronous"
     return (
-        f"step times: {profile.provenance.kind}, profile {profile.name}; "
+        f"step times: {profile.provenance.kind}, profile {profile.name}{assumed}; "
         f"scheduling: vLLM V1 as of {POLICY_VERSION}, {how}"
     )
 

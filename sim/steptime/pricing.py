@@ -1,14 +1,15 @@
 """Where step times come from, whatever kind of profile is named: one call for scenarios and validation alike."""
 
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sim.catalog import Gpu, Model, load_gpu
 from sim.errors import CatalogError, ProfileError
 from sim.steptime.compose import device_step_time_model
-from sim.steptime.device import SIXTEEN_BIT, DeviceProfile, decode_device, device_gpu
+from sim.steptime.device import SIXTEEN_BIT, DeviceProfile, decode_device, device_gpu, weight_family
 from sim.steptime.model import StepTimeModel, step_time_model
-from sim.steptime.profile import Frontend, Profile, Provenance, decode_profile, profile_names, read_profile
+from sim.steptime.profile import Frontend, Profile, Provenance, decode_profile, kv_family, profile_names, read_profile
 from sim.steptime.roofline import roofline_profile
 
 ROOFLINE = "roofline"
@@ -41,6 +42,7 @@ class StepTimes:
     name: str
     provenance: Provenance
     frontend: Frontend
+    assumed: tuple[str, ...] = ()  # what of a device profile prices this engine though nobody measured it
 
 
 def step_times(profile_name: str, gpu: Gpu, model: Model, engine: Engine) -> StepTimes:
@@ -48,11 +50,12 @@ def step_times(profile_name: str, gpu: Gpu, model: Model, engine: Engine) -> Ste
 
     Raises ProfileError if there is none, or it is of another GPU, model or weight dtype, or lacks a dtype asked for.
     """
-    if profile_name == AUTO:
-        profile_name = device_profile_of(gpu) or ROOFLINE
-    if profile_name == ROOFLINE:
-        _one_gpu(profile_name, engine)
-        return _of_model(roofline_profile(gpu, model, engine.weight_dtype), gpu, model, engine)
+    shipped = device_profile_of(gpu) if profile_name == AUTO else profile_name
+    if shipped in {None, ROOFLINE}:
+        _one_gpu(ROOFLINE, engine)
+        found = _of_model(roofline_profile(gpu, model, engine.weight_dtype), gpu, model, engine)
+        return replace(found, assumed=(f"everything, for no profile of {gpu.name} is shipped",) if not shipped else ())
+    profile_name = shipped
     profile = load_any(profile_name)
     if isinstance(profile, DeviceProfile):
         return _of_device(profile, gpu, model, engine)
@@ -110,7 +113,24 @@ def _of_device(profile: DeviceProfile, gpu: Gpu, model: Model, engine: Engine) -
         expert_parallel_size=engine.expert_parallel_size,
         cuda_graph_tokens=engine.cuda_graph_tokens,
     )
-    return StepTimes(steps, profile.name, profile.provenance, profile.frontend)
+    assumed = tuple(_assumed_parts(profile, model, engine))
+    return StepTimes(steps, profile.name, profile.provenance, profile.frontend, assumed)
+
+
+def _assumed_parts(profile: DeviceProfile, model: Model, engine: Engine) -> Iterator[str]:
+    """Name the operations this engine runs whose rates in the profile are assumed."""
+    own = model.weight_dtype if engine.weight_dtype == "auto" else engine.weight_dtype
+    weights, family = weight_family(own), kv_family(engine.kv_cache_dtype)
+    rates = {f"{weights} products": profile.linear[weights].bytes_per_s}
+    attention = profile.attention[family]
+    rates[f"{family} prefill attention"] = attention.prefill_flops_per_s
+    rates[f"{family} decode attention"] = attention.decode_bytes_per_s
+    if model.num_experts:
+        rates[f"{weights} experts"] = profile.experts[weights].bytes_per_s
+    if engine.tensor_parallel_size > 1:
+        rates["all-reduce"] = profile.links[str(engine.tensor_parallel_size)].bytes_per_s
+    rates["what a step costs beyond its operations"] = profile.composition.step_s
+    yield from (name for name, term in rates.items() if term.source == "assumed")
 
 
 def _one_gpu(name: str, engine: Engine) -> None:
