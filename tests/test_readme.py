@@ -101,10 +101,20 @@ def test_make_target_exists(line: str) -> None:
 
 def test_scenario_by_example_runs(tmp_path: Path) -> None:
     """The YAML block is a whole scenario."""
-    (block,) = [block for language, block in BLOCKS if language == "yaml"]
+    (block,) = [block for language, block in BLOCKS if language == "yaml" and "workload:" in block]
     path = tmp_path / "my-agent.yaml"
     path.write_text(block, encoding="utf-8")
     assert json.loads(_invoke("run", str(path), *CHEAP))["scenario"] == "my-agent"
+
+
+def test_the_anchor_file_is_one(tmp_path: Path) -> None:
+    """Its figures are within reach of the GPU, and the fit comes near them."""
+    (block,) = [block for language, block in BLOCKS if language == "yaml" and "figures:" in block]
+    path = tmp_path / "anchor.yaml"
+    path.write_text(block, encoding="utf-8")
+    printed = json.loads(_invoke("fit", "--anchor", str(path), "--json"))
+    assert len(printed["anchors"]) == block.count("{kind:")
+    assert printed["missed"] == []
 
 
 def test_json_keys_are_there() -> None:

@@ -31,6 +31,7 @@ LIMITS = (
     Limit("throughput", BEYOND, ("requests_per_s", "output_tokens_per_s"), 0.08),
     Limit("TTFT median", BEYOND, ("ttft_p50_s", "ttft_mean_s"), 0.20),
 )
+TOGETHER = "required sources"
 REQUIRED_SOURCES = ("isim_train", "resid", "lss", "dielabs", "do_h200")
 
 
@@ -99,7 +100,7 @@ def limit_rows(points: Sequence[ReplayedPoint]) -> list[LimitRow]:
     sources = list(dict.fromkeys(point.source for point in points))
     rows = [row for source in sources for row in _limits(source, [p for p in points if p.source == source])]
     required = [point for point in points if point.source in REQUIRED_SOURCES]
-    return rows + (_limits("required sources", required) if len({p.source for p in required}) > 1 else [])
+    return rows + (_limits(TOGETHER, required) if len({p.source for p in required}) > 1 else [])
 
 
 def _limits(source: str, points: Sequence[ReplayedPoint]) -> list[LimitRow]:
