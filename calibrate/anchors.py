@@ -44,7 +44,7 @@ Positive = Annotated[float, Meta(gt=0, le=1e4)]
 
 
 class _Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    error: Annotated[float, Meta(gt=0, le=1)] = 0.03  # how far the figure may be off, as a share: one sigma
+    error: Annotated[float, Meta(ge=0.001, le=1)] = 0.03  # how far the figure may be off, as a share: one sigma
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ Array = npt.NDArray[np.float64]
 
 TOLERANCE = 0.05  # cards may clock this much above the data sheet's boost
 SLOW = 5.0
+WRONG_UNIT = 500.0  # times the bound; the slowest kernel of the public tables takes 214
 MEANINGFUL_S = 20e-6  # below this a row times launch overhead
 L2_WHERE_UNKNOWN_BYTES = 128 * 2**20  # the largest of today's cards
 _WEIGHT_BYTES = {**LINEAR_WEIGHT_BYTES, "fp32": 4.0, "fp8_block": 1.0, "mxfp4": 0.53}
@@ -32,17 +33,19 @@ class LightCheck:
 
     bound_s: Array
     too_fast: npt.NDArray[np.bool_]
+    too_slow: npt.NDArray[np.bool_]
     slow: npt.NDArray[np.bool_]
 
 
 def check_light_speed(frame: pd.DataFrame) -> LightCheck:
-    """Compare a measurement table with its bounds: too fast to be true, and over SLOW times as slow."""
+    """Compare a table with its bounds: too fast to be true, over WRONG_UNIT times as slow, over SLOW times."""
     bound = bound_s(frame)
     time_s = frame["time_s"].to_numpy(dtype=float)
     with np.errstate(invalid="ignore"):
         too_fast = time_s < bound * (1 - TOLERANCE)
+        too_slow = time_s > np.maximum(bound, MEANINGFUL_S) * WRONG_UNIT
         slow = (time_s > bound * SLOW) & (bound > MEANINGFUL_S)
-    return LightCheck(bound, too_fast, slow)
+    return LightCheck(bound, too_fast, too_slow, slow)
 
 
 def bound_s(frame: pd.DataFrame) -> Array:

@@ -21,9 +21,12 @@ def profile_text(profile: Profile | DeviceProfile) -> str:
 
 
 def write_profile(path: Path, profile: Profile | DeviceProfile) -> None:
-    """Write the profile; the file is whole or absent."""
-    with replacing(path) as partial:
-        partial.write_text(profile_text(profile), encoding="utf-8")
+    """Write the profile; the file is whole or absent. Raises ProfileError where it cannot be written."""
+    try:
+        with replacing(path) as partial:
+            partial.write_text(profile_text(profile), encoding="utf-8")
+    except OSError as error:
+        raise ProfileError(f"--out {path}: {error.strerror or error}") from None
 
 
 def _tidy(node: object) -> object:

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 from PIL import Image
 
+from calibrate.validation.e2e_errors import REQUIRED_SOURCES, TOGETHER
 from sim.checks import published_rows
 from sim.load import load_deployment
 from sim.report.files import write_files
@@ -26,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = ROOT / "scenarios"
 README, PICTURE = ROOT / "README.md", ROOT / "notebooks" / "pictures" / "l4-qwen3-4b-fp8.png"
 
-VALIDATION, ALL = ROOT / "notebooks" / "validation" / "e2e.md", "required sources"
+VALIDATION = ROOT / "notebooks" / "validation" / "e2e.md"
 
 BASE = "l4-qwen3-4b-fp8"
 KV_DTYPES = (BASE, "l4-qwen3-4b-fp16", "l4-qwen3-4b-tq4")
@@ -139,12 +140,16 @@ def validation_table() -> str:
         source, regime, metric, loads, median, _, limit, _ = (cell.strip() for cell in line.split("|")[1:-1])
         cells.setdefault((regime, metric), {})[source] = f"{median} ({loads})"
         limits[regime, metric] = limit
-    sources = [source for source in dict.fromkeys(name for row in cells.values() for name in row) if source != ALL]
     rows = [
-        [f"{metric}, {regime}", limits[regime, metric], *(row.get(source, "-") for source in (ALL, *sources))]
+        [
+            f"{metric}, {regime}",
+            limits[regime, metric],
+            *(row.get(source, "-") for source in (TOGETHER, *REQUIRED_SOURCES)),
+        ]
         for (regime, metric), row in cells.items()
+        if TOGETHER in row
     ]
-    return markdown(["metric, regime", "limit", "together", *(f"`{source}`" for source in sources)], rows)
+    return markdown(["metric, regime", "limit", "together", *(f"`{source}`" for source in REQUIRED_SOURCES)], rows)
 
 
 KNEE_COLUMNS = (f"p99 at {KNEE}", f"requests/s at {KNEE}")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from calibrate.minutes import Minutes
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -37,7 +39,7 @@ _PLAIN = ["bf16", "fp16", "fp32"]
 @click.option("--tp", type=click.IntRange(1, 1024), default=1, show_default=True, help="Shapes on one of so many GPUs.")
 @click.option(
     "--budget-minutes",
-    type=click.FloatRange(0, 10_000, min_open=True),
+    type=Minutes(10_000),
     default=10.0,
     show_default=True,
     help="Time to spend: the grid goes from coarse to fine until it is used up.",

@@ -143,8 +143,8 @@ def _by_kv(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
     if rows is not None:
         full = rows[rows["window"].fillna(0) == 0]
         dtypes = full["kv_cache_dtype"].replace({"": "auto", "int4": "tq4"})  # four bits, whoever packs them
-        known = full[dtypes.isin(KV_DTYPES)]
-        for family, own in known.groupby(dtypes[known.index].map(kv_family)):
+        known = dtypes.isin(KV_DTYPES)
+        for family, own in full[known].groupby(dtypes[known].map(kv_family).to_numpy()):
             yield str(family), own
 
 

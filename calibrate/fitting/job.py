@@ -22,6 +22,8 @@ from sim.errors import MeasurementError, ProfileError, did_you_mean
 from sim.steptime.device import DeviceProfile, Hardware, check_peaks, device_gpu
 from sim.steptime.pricing import load_any
 
+CPU = "cpu:"  # how `kvcliff calibrate` begins the name of a CPU
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitJob:
@@ -68,6 +70,7 @@ def run_job(job: FitJob) -> Fitted:
         raise ProfileError("nothing to fit: give a measurement table, an --anchor, or --scale-from with a profile")
     anchors = [load_anchor(path) for path in job.anchors]
     converted = list(convert_files(job.tables))
+    _some_row_left(converted)
     gpu, hardware, table = _rows_of_gpu(job, converted, anchors)
     of_gpu(dict(zip(job.anchors, anchors, strict=True)), gpu)
     start = _start(job, gpu, hardware)
@@ -84,6 +87,12 @@ def run_job(job: FitJob) -> Fitted:
     signed_profile = _sign(job, profile, fit, anchored, table, anchors, start)
     check_peaks(signed_profile, gpu, signed_profile.name)
     return Fitted(signed_profile, converted, fit, anchored)
+
+
+def _some_row_left(converted: Sequence[Converted]) -> None:
+    if converted and not any(len(one.table.frame) for one in converted):
+        first = [f"; first: line {row.line}: {row.reason}" for one in converted for row in one.table.rejected[:1]]
+        raise MeasurementError(f"{converted[0].path}: no row is left to fit{''.join(first[:1])}")
 
 
 def _rows_of_gpu(
@@ -118,6 +127,8 @@ def _start(job: FitJob, gpu: Gpu, hardware: Hardware | None) -> DeviceProfile:
     donor = load_any(job.scale_from)
     if not isinstance(donor, DeviceProfile):
         raise ProfileError(f"--scale-from {job.scale_from}: is of one model, {donor.model}; give a device profile")
+    if donor.gpu.startswith(CPU) != gpu.name.startswith(CPU):
+        raise ProfileError(f"--scale-from {job.scale_from}: is of {donor.gpu}; a CPU's kernels say nothing of a GPU's")
     return msgspec.structs.replace(scaled_device(donor, device_gpu(donor), gpu), hardware=hardware)
 
 

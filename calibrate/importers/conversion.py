@@ -1,4 +1,4 @@
-"""Files of any known layout, and tables of our own, as one table without the rows that break light speed."""
+"""Files of any known layout, and tables of our own, as one table without the rows that cannot be true."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import pandas as pd
 from calibrate.csv_source import Rejected, read_csv_source
 from calibrate.importers import aiconfigurator, helix, llmservingsim, splitwise, vidur, vllm_steps
 from calibrate.importers.layout import Layout, Origin, open_file
-from calibrate.light_check import check_light_speed
+from calibrate.light_check import WRONG_UNIT, check_light_speed
 from calibrate.measurements import REQUIRED
 from calibrate.table_io import Table, table_from_source
 from sim.units import seconds
@@ -43,7 +43,7 @@ def convert_files(paths: Sequence[Path], publisher: str | None = None, **told: s
     """
     for path in paths:
         layout, table = _read(path, publisher, told)
-        yield _without_too_fast(path, layout, table)
+        yield _without_impossible(path, layout, table)
 
 
 def _read(path: Path, publisher: str | None, told: dict[str, str | int | None]) -> tuple[str, Table]:
@@ -56,23 +56,20 @@ def _read(path: Path, publisher: str | None, told: dict[str, str | int | None]) 
     return layout.name, layout.read(source, Origin(path, **told))  # type: ignore[arg-type]
 
 
-def _without_too_fast(path: Path, layout: str, table: Table) -> Converted:
+def _without_impossible(path: Path, layout: str, table: Table) -> Converted:
     frame = table.frame
     light = check_light_speed(frame)
-    checked = frame[["operation", "gpu"]].assign(
-        rows=~light.too_fast, too_fast=light.too_fast, slow=light.slow & ~light.too_fast
-    )
+    wrong = light.too_fast | light.too_slow
+    checked = frame[["operation", "gpu"]].assign(rows=~wrong, too_fast=light.too_fast, slow=light.slow & ~wrong)
     counts = checked.groupby(["operation", "gpu"])[["rows", "too_fast", "slow"]].sum().astype(int).reset_index()
-    impossible = [
-        Rejected(
-            int(frame.index[at]),
-            f"{frame['operation'].iloc[at]} of {seconds(frame['time_s'].iloc[at])} is faster than light: "
-            f"{frame['gpu'].iloc[at]} needs {seconds(light.bound_s[at])}",
-        )
-        for at in np.flatnonzero(light.too_fast)
-    ]
+    impossible = []
+    for at in np.flatnonzero(wrong):
+        took = f"{frame['operation'].iloc[at]} of {seconds(frame['time_s'].iloc[at])}"
+        needs = f"{frame['gpu'].iloc[at]} needs {seconds(light.bound_s[at])}"
+        why = "faster than light" if light.too_fast[at] else f"over {WRONG_UNIT:g} times too slow (wrong unit?)"
+        impossible.append(Rejected(int(frame.index[at]), f"{took} is {why}: {needs}"))
     rejected = tuple(sorted((*table.rejected, *impossible), key=lambda row: row.line))
-    return Converted(path, layout, Table(frame[~light.too_fast], rejected, table.comments), counts)
+    return Converted(path, layout, Table(frame[~wrong], rejected, table.comments), counts)
 
 
 def counts_of(converted: Sequence[Converted]) -> pd.DataFrame:

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from multiprocessing import active_children
 from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
 from statistics import fmean
 
 from calibrate.validation.e2e_clients import CLIENTS, Client, client_of
@@ -48,9 +50,14 @@ def replay_all(experiments: Sequence[Experiment], options: ReplayOptions, jobs: 
     if jobs <= 1 or len(experiments) <= 1:
         yield from (replay(experiment, options) for experiment in experiments)
         return
-    with ProcessPoolExecutor(jobs) as pool:
-        for done in as_completed([pool.submit(replay, experiment, options) for experiment in experiments]):
-            yield done.result()
+    with ProcessPoolExecutor(jobs, initializer=signal, initargs=(SIGINT, SIG_IGN)) as pool:
+        try:
+            for done in as_completed([pool.submit(replay, experiment, options) for experiment in experiments]):
+                yield done.result()
+        except KeyboardInterrupt:  # ours alone, and we do not wait for theirs to end
+            for worker in active_children():
+                worker.terminate()
+            raise
 
 
 def replay(experiment: Experiment, options: ReplayOptions) -> Replayed:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from calibrate.minutes import Minutes
+
 if TYPE_CHECKING:
     from calibrate.validation.machine_proof import Proof
 
 
 @click.command("machine")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
-@click.option(
-    "--minutes", type=click.FloatRange(0, 600, min_open=True), default=4.0, show_default=True, help="Time to spend."
-)
+@click.option("--minutes", type=Minutes(600), default=4.0, show_default=True, help="Time to spend.")
 @click.option(
     "--dtype",
     type=click.Choice(["bf16", "fp32"]),

@@ -129,7 +129,7 @@ WRONG = {
         ("{kind: tpot, context_tokens: 8000, seconds: .nan}", ":6: figures[0].seconds nan must be a finite number"),
         ("{kind: tpot, context_tokens: 8000, seconds: 21000}", ":6: figures[0].seconds 21000 must be <= 10000"),
         ("{kind: tpot, context_tokens: 8000, seconds: fast}", ":6: figures[0].seconds expected a number, got 'fast'"),
-        ("{kind: tpot, context_tokens: 8000, seconds: 1, error: 0}", ":6: figures[0].error 0 must be > 0"),
+        ("{kind: tpot, context_tokens: 8000, seconds: 1, error: 0}", ":6: figures[0].error 0 must be >= 0.001"),
         ("{kind: step, seconds: 1}", ":6: figures[0]: holds neither prefill tokens nor decode rows"),
         ("{kind: session, turns: 1, new_tokens: 1, output_tokens: 1}", ":6: figures[0]: needs one of ttft_p50_s"),
         (STEADY, ":6: figures[0]: uncached_tokens 11 are more than input_tokens 10"),

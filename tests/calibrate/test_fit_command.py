@@ -28,8 +28,10 @@ figures:
 """
 KEYS = {"profile", "gpu", "file", "terms", "groups", "kernels", "steps", "rejected", "slower_than_5_bounds"} | {
     "anchors",
-    "verdicts",
+    "missed",
     "sources",
+    "unfitted",
+    "verdicts",
 }
 QUICK = ("--replicates", "3", "--date", "2026-01-31")
 
@@ -218,6 +220,9 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "a misspelt GPU in the table": (("typo.csv",), "gpu 'L44' is not in the catalog (did you mean 'L4'?)"),
     "unknown donor": (("l4.csv", "--scale-from", "l40"), "did you mean 'l40s'?"),
     "a donor of one model": (("l4.csv", "--scale-from", "l4-qwen3-4b-fp8"), "is of one model, Qwen3-4B"),
+    "a donor that is no GPU": (("l4.csv", "--scale-from", "cpu-epyc-1-thread"), "is of cpu: AMD EPYC, 1 threads"),
+    "no true row": (("wrong.csv", "--gpu", "L4"), "wrong.csv: no row is left to fit; first: line 2: time_s '-1.0'"),
+    "out is a folder": (("l4.csv", "--out", "folder.yaml"), "--out folder.yaml: Is a directory"),
     "only bounds": (("bounds.csv",), "no row of L4"),
     "out is no YAML": (("l4.csv", "--out", "mine.json"), "--out mine.json: a profile is a .yaml file"),
     "anchor of another GPU": (("l4.csv", "--anchor", "h100.yaml"), "h100.yaml: the anchor is of gpu H100"),
@@ -240,6 +245,8 @@ def folder(table: Path, anchor: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     frame = pd.read_csv(table)
     write_table(here / "both.csv", pd.concat([frame, frame.assign(gpu="A100-80GB-SXM")]))
     write_table(here / "typo.csv", frame.assign(gpu="L44"))
+    write_table(here / "wrong.csv", frame.assign(time_s=-1.0))
+    (here / "folder.yaml").mkdir()
     write_table(here / "bounds.csv", frame.assign(label="bound"))
     step = {"operation": "step", "gpu": "L4", "time_s": 0.1, "tokens": 8, "decode_rows": 8, "decode_past_tokens": 99}
     for name, model in (("steps", "Qwen9-1T"), ("nameless", "")):

@@ -38,6 +38,14 @@ def test_kv_beyond_the_l2_may_not() -> None:
     assert check.too_fast.tolist() == [False, True]
 
 
+def test_milliseconds_read_as_seconds_are_too_slow() -> None:
+    """A product that takes 0.2 ms, given as 0.2 s; one that takes 20 times its bound is kept."""
+    sizes = {"operation": "gemm", "weight_dtype": "bf16", "tokens": 1024, "out_features": 4096, "in_features": 4096}
+    check = check_light_speed(_frame(sizes | {"time_s": 0.2}, sizes | {"time_s": 4e-3}))
+    assert check.too_slow.tolist() == [True, False]
+    assert check.slow.tolist() == [True, True]
+
+
 def test_a_gemm_above_the_peak_is_too_fast() -> None:
     """Twice the bf16 peak is refused in bf16, and allowed in fp8 whose peak is twice as high."""
     shape = {"operation": "gemm", "tokens": 8192, "out_features": 8192, "in_features": 8192}

@@ -13,7 +13,7 @@ from calibrate.fitting.limits import limits_of
 from calibrate.fitting.operations import MOST_ROWS, GroupFit, fit_operations
 from calibrate.fitting.start import assumed_device
 from sim.catalog import load_gpu
-from sim.steptime.operations import AttentionTerms, GemmTerms, decode_attention_s, gemm_s
+from sim.steptime.operations import AttentionTerms, GemmTerms, LinkTerms, decode_attention_s, gemm_s
 
 L4 = load_gpu(GPU)
 NOISE, OUTLIERS = 0.02, 10
@@ -149,11 +149,12 @@ def test_rows_that_say_nothing_about_the_terms_are_left_out(what: str) -> None:
     assert len(both.rows) == len(alone.rows) > 0
 
 
-def test_hardly_more_rows_than_terms_are_no_group() -> None:
-    """They would be met exactly, whatever they say."""
+def test_hardly_more_rows_than_terms_move_rates_alone() -> None:
+    """All terms would be met exactly, whatever the rows say."""
     table, fewest = table_of(*reduces()), 2 + SPARE_ROWS
-    assert [len(group.rows) for group in groups(L4, table.iloc[:fewest])] == [fewest]
-    assert not list(groups(L4, table.iloc[: fewest - 1]))
+    (ample,), (scarce,) = groups(L4, table.iloc[:fewest]), groups(L4, table.iloc[: fewest - 1])
+    assert (len(ample.rows), ample.fields) == (fewest, LinkTerms._fields)
+    assert (len(scarce.rows), scarce.fields) == (fewest - 1, ("bytes_per_s",))
 
 
 INCOMPLETE = {
@@ -171,7 +172,8 @@ def test_rows_that_cannot_be_priced_cost_only_themselves(what: str) -> None:
     rows, strange = INCOMPLETE[what]
     good = table_of(*rows())
     (alone,) = groups(L4, good)
-    (both,) = groups(L4, pd.concat([good, good.iloc[:9].assign(**strange)]))
+    both = next(iter(groups(L4, pd.concat([good, good.iloc[:9].assign(**strange)]))))
+    assert both.prefix == alone.prefix
     assert len(both.rows) == len(alone.rows)
 
 

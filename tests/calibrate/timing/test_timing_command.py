@@ -107,6 +107,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
         (["Qwen3-4C"], "did you mean 'Qwen3-4B'"),
         (["Qwen3-4B", "--kv-dtypes", "fp9"], "did you mean 'fp8'"),
         (["Qwen3-4B", "--tp", "3"], "--tp 3 must divide"),
+        (["Qwen3-4B", "--budget-minutes", "nan"], "nan is not a number of minutes"),
     ):
         result = CliRunner().invoke(main, [*flags, *wrong])
         assert result.exit_code == 2
