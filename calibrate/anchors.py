@@ -36,6 +36,7 @@ from sim.strict_yaml import decode, load_yaml
 
 STEADY_ROUNDS, SETTLED = 100, 1e-7  # of the loop from time per token to sequences and back; share of a change
 MOST_ROWS = 1024.0  # that decode at once, lest an overload have no end
+MOST_STEPS = 100_000  # a fit prices every figure some thousand times
 LEAST_SHARE = 0.05  # of time left for decoding, lest an overload divide by nothing
 
 Tokens = Annotated[int, Meta(ge=0, le=10_000_000)]
@@ -54,6 +55,13 @@ class _Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def parts(self) -> list[str]:
         """Tell apart several figures of one entry."""
         return [""]
+
+    def steps_priced(self, budget: int) -> int:
+        """Return how many steps the figure's prediction takes, about."""
+        sizes = {name: getattr(self, name, 0) for name in ("new_tokens", "uncached_tokens", "output_tokens", "turns")}
+        chunks = -(-max(sizes["new_tokens"], sizes["uncached_tokens"]) // budget)
+        turns = sizes["turns"]
+        return turns * (chunks + sizes["output_tokens"]) if turns else chunks
 
 
 class Ttft(_Figure, tag_field="kind", tag="ttft", kw_only=True, frozen=True):
@@ -219,6 +227,13 @@ class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     max_num_seqs: Count = 256
     enforce_eager: bool = False
     figures: Annotated[list[Ttft | Tpot | Step | LoneSession | Steady], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        priced = sum(figure.steps_priced(self.max_num_batched_tokens) for figure in self.figures)
+        if priced > MOST_STEPS:
+            raise ValueError(
+                f"its figures take {priced:,} steps to price, more than {MOST_STEPS:,}: smaller sizes say it too"
+            )
 
     def given(self) -> list[float]:
         """Return every published figure."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from calibrate.known import known_model
-from sim.catalog import Gpu, load_model, model_names
+from sim.catalog import Gpu, Model, model_names
 from sim.errors import MeasurementError, did_you_mean
 from sim.steptime.batch import BatchShape
 from sim.steptime.compose import device_step_time_model
@@ -29,6 +29,12 @@ class Setup:
     tensor_parallel: int
     cuda_graph_tokens: int
 
+    def look_up(self) -> Model:
+        """Return the catalogued model; a fit asks thousands of times, so it is read once."""
+        model = known_model(self.model)
+        assert model is not None, self.model  # `step_figures` took it
+        return model
+
 
 @dataclass(frozen=True, slots=True)
 class StepFigure:
@@ -46,7 +52,7 @@ class StepFigure:
         seconds = steps.seconds(self.batch)
         if self.whole_step:
             return seconds
-        return (seconds - steps.step_overhead_s) / load_model(self.setup.model).num_hidden_layers
+        return (seconds - steps.step_overhead_s) / self.setup.look_up().num_hidden_layers
 
 
 class Pricer:
@@ -63,7 +69,7 @@ class Pricer:
             self._models[setup] = device_step_time_model(
                 self._profile,
                 self._gpu,
-                load_model(setup.model),
+                setup.look_up(),
                 setup.weight_dtype,
                 setup.kv_cache_dtype,
                 tensor_parallel_size=setup.tensor_parallel,

@@ -29,6 +29,7 @@ from sim.steptime.operations import (
 )
 from sim.steptime.profile import kv_family
 
+RATES_ALONE = "rates alone"  # what is fitted of a group with few rows
 SPARE_ROWS = 2  # more than there are terms
 ROTATES = "kvcliff calibrate"  # the source whose inputs never stay in a cache between repeats
 LINEAR_BYTES_MIN = 16 << 20  # smaller weights stay in any L2 while a loop times them
@@ -80,7 +81,7 @@ def groups(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
         if group.is_ample:
             yield group
         elif group.rates and len(group.rows) >= len(group.rates):
-            yield replace(group, name=f"{group.name}, rates alone", fields=group.rates)
+            yield replace(group, name=f"{group.name}, {RATES_ALONE}", fields=group.rates)
 
 
 def unfitted(gpu: Gpu, table: pd.DataFrame) -> Iterator[str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from calibrate.fitting.groups import Group, groups, pick
+from calibrate.fitting.groups import RATES_ALONE, Group, groups, pick
 from calibrate.fitting.limits import limits_of
 from calibrate.fitting.robust import Fit, Start, Vector, fit, free_around, k_folds, leave_out
 from calibrate.fitting.terms import terms_of
@@ -16,6 +16,7 @@ from sim.steptime.device import DeviceProfile
 from sim.steptime.profile import Term
 
 FOLDS = 5
+FEW_ROWS_DOUBT = 1.4  # a rate told by a handful of rows is known within this factor at best
 MOST_ROWS = 2000  # a sample this size gives the terms that 40,000 rows give, in a fraction of the time
 
 
@@ -64,6 +65,7 @@ def fit_operations(
 
 def fit_group(profile: DeviceProfile, gpu: Gpu, group: Group, *, replicates: int, rng: np.random.Generator) -> GroupFit:
     """Fit one group, starting from the profile's own values."""
+    ample = not group.name.endswith(RATES_ALONE)
     if len(group.rows) > MOST_ROWS:
         group = replace(group, rows=group.rows.sample(MOST_ROWS, random_state=rng))
     columns = group.columns()
@@ -81,8 +83,14 @@ def fit_group(profile: DeviceProfile, gpu: Gpu, group: Group, *, replicates: int
 
     start = _start(group, own, gpu)
     result = fit(residuals, start, k_folds(len(measured), FOLDS, rng), replicates=replicates, rng=rng)
+    spread = 1.0 if ample else FEW_ROWS_DOUBT
     terms = {
-        f"{group.prefix}.{field}": Term(value=float(value), source="fitted", low=float(low), high=float(high))
+        f"{group.prefix}.{field}": Term(
+            value=float(value),
+            source="fitted",
+            low=float(min(low, value / spread)),
+            high=float(max(high, value * spread)),
+        )
         for field, value, low, high in zip(group.fields, result.values, result.low, result.high, strict=True)
     }
     contexts = np.unique(columns[group.context], return_inverse=True)[1]

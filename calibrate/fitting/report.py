@@ -78,7 +78,9 @@ def _groups(fitted: Fitted) -> Table:
     for group in fitted.fit.groups:
         of = group.summary
         shares = [of[key] for key in ("median", "p90", "k_fold_median", "context_left_out_median")]
-        table.add_row(group.group.name, f"{of['rows']:.0f}", *(f"{share:.1%}" for share in shares))
+        table.add_row(
+            group.group.name, f"{of['rows']:.0f}", *("" if np.isnan(share) else f"{share:.1%}" for share in shares)
+        )
     for question, answers in fitted.fit.kernels.items():
         for answer, error in answers.items():
             table.add_row(f"{question}: {answer}", "", f"{error:.1%}", "", "", "")
