@@ -89,7 +89,7 @@ class Tpot(_Figure, tag_field="kind", tag="tpot", kw_only=True, frozen=True):
     decode_rows: Count = 1
     seconds: Positive
 
-    def predicted(self, steps: StepTimeModel, frontend: FrontendTimes, budget: int) -> list[float]:  # noqa: ARG002
+    def predicted(self, steps: StepTimeModel, frontend: FrontendTimes, budget: int) -> list[float]:  # noqa: ARG002 - as every figure
         """Return the figures in the order of `given`."""
         rows = self.decode_rows
         return [steps.seconds(BatchShape(rows, rows, 0.0, rows, rows * self.context_tokens))]
@@ -113,7 +113,7 @@ class Step(_Figure, tag_field="kind", tag="step", kw_only=True, frozen=True):
         if not self.prefill_requests * self.new_tokens + self.decode_rows:
             raise ValueError("holds neither prefill tokens nor decode rows")
 
-    def predicted(self, steps: StepTimeModel, frontend: FrontendTimes, budget: int) -> list[float]:  # noqa: ARG002
+    def predicted(self, steps: StepTimeModel, frontend: FrontendTimes, budget: int) -> list[float]:  # noqa: ARG002 - as every figure
         """Return the figures in the order of `given`."""
         prefill = self.prefill_requests * self.new_tokens
         pairs = prefill * (self.past_tokens + (self.new_tokens + 1) / 2)
@@ -185,7 +185,7 @@ class Steady(_Figure, tag_field="kind", tag="steady", kw_only=True, frozen=True)
         if self.uncached_tokens > self.input_tokens:
             raise ValueError(f"uncached_tokens {self.uncached_tokens} are more than input_tokens {self.input_tokens}")
 
-    def predicted(self, steps: StepTimeModel, frontend: FrontendTimes, budget: int) -> list[float]:  # noqa: ARG002
+    def predicted(self, steps: StepTimeModel, frontend: FrontendTimes, budget: int) -> list[float]:  # noqa: ARG002 - as every figure
         """Return the figures in the order of `given`."""
         rows, tpot_s = 1.0, 0.0
         for _ in range(STEADY_ROUNDS):

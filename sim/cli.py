@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 
 import click
 
+from sim.command_group import CommandGroup
 from sim.errors import KvcliffError
 
 
-class _Group(click.Group):
+class _Group(CommandGroup):
     """Turns our errors, and wrong flags, into one line and exit code 2; finds the commands of calibration."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -36,6 +37,8 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except _ours() as error:
             _refuse(str(error))
+        except click.exceptions.NoArgsIsHelpError:  # `kvcliff validate` alone shows its help, as `kvcliff` does
+            raise
         except click.UsageError as error:
             _refuse(error.format_message())
         except (KeyboardInterrupt, click.Abort):

@@ -14,7 +14,9 @@ import click
               help="YAML with a few whole-step or end-to-end figures of the target system. Repeatable.")  # fmt: skip
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the profile here (.yaml).")
 @click.option("--name", help="Name of the profile.  [default: the file's]")
-@click.option("--date", help="Date the measurements were taken or read.  [default: today]")
+@click.option(
+    "--date", type=click.DateTime(["%Y-%m-%d"]), help="Date the measurements were taken or read.  [default: today]"
+)
 @click.option("--note", "notes", multiple=True, help="A remark to keep in the profile. Repeatable.")
 @click.option("--replicates", default=100, show_default=True, type=click.IntRange(0, 10_000),
               help="Bootstrap samples behind each interval.")  # fmt: skip
@@ -33,6 +35,8 @@ def command(tables: tuple[Path, ...], *, all_terms: bool, as_json: bool, **optio
     from calibrate.fitting.report import as_dict, print_report
     from calibrate.profile_file import check_suffix, write_profile
 
+    if options["date"] is not None:
+        options["date"] = options["date"].date().isoformat()
     job: FitJob = FitJob(tables=tables, **options)
     if job.out is not None:
         check_suffix(job.out)

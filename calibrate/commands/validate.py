@@ -4,6 +4,8 @@ from importlib import import_module
 
 import click
 
+from sim.command_group import CommandGroup
+
 KINDS = {  # subcommand: module that holds its `command`
     "steps": "calibrate.validation.steps_command",
     "e2e": "calibrate.validation.e2e_command",
@@ -12,11 +14,11 @@ KINDS = {  # subcommand: module that holds its `command`
 }
 
 
-class _Kinds(click.Group):
+class _Kinds(CommandGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(KINDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
         if cmd_name not in KINDS:
             return None
         command: click.Command = import_module(KINDS[cmd_name]).command

@@ -34,6 +34,7 @@ SPARE_ROWS = 2  # more than there are terms
 ROTATES = "kvcliff calibrate"  # the source whose inputs never stay in a cache between repeats
 LINEAR_BYTES_MIN = 16 << 20  # smaller weights stay in any L2 while a loop times them
 SMALL_KV_BYTES = 2e6  # below this a decode row's time is its overhead, wherever its bytes lie
+FOUR_BITS = 4.2  # with scales
 KV_BITS = {"bf16": 16.0, "fp8": 8.0, "int8": 8.0, "fp32": 32.0}
 
 EXPERT_SIZES = ["experts", "experts_per_token", "in_features", "out_features"]
@@ -98,9 +99,9 @@ def _candidates(gpu: Gpu, table: pd.DataFrame) -> Iterator[Group]:
         weights = rows["out_features"] * rows["in_features"] * linear_weight_bytes(dtype)
         big = (weights >= LINEAR_BYTES_MIN) | (rows["source"] == ROTATES)
         yield Group(f"linear {dtype}", f"linear.{dtype}", GemmTerms._fields, _gemm(dtype), rows[big], "tokens")
-    for family, rows in _by_kv(by_operation.get("prefill_attention")):
+    for family, rows in by_kv_family(by_operation.get("prefill_attention")):
         yield Group(f"prefill attention {family}", f"attention.{family}", PREFILL, _prefill, rows, "new_tokens")
-    for family, rows in _by_kv(by_operation.get("decode_attention")):
+    for family, rows in by_kv_family(by_operation.get("decode_attention")):
         clear = rows[_beyond_cache(rows, family, gpu) & (rows["shared_tokens"].fillna(0) == 0)]
         yield Group(f"decode attention {family}", f"attention.{family}", DECODE, _decode(family), clear, "past_tokens")
     for dtype, rows in _by_weight(by_operation.get("moe")):
@@ -140,7 +141,8 @@ def _by_weight(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
                 yield str(dtype), own
 
 
-def _by_kv(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
+def by_kv_family(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the rows of full attention by the family of their KV dtype."""
     if rows is not None:
         full = rows[rows["window"].fillna(0) == 0]
         dtypes = full["kv_cache_dtype"].replace({"": "auto", "int4": "tq4"})  # four bits, whoever packs them
@@ -152,7 +154,7 @@ def _by_kv(rows: pd.DataFrame | None) -> Iterator[tuple[str, pd.DataFrame]]:
 def _beyond_cache(rows: pd.DataFrame, family: str, gpu: Gpu) -> "pd.Series[bool]":
     """Keep rows whose KV is far larger than the L2, or so small that only overhead counts: a loop times the cache."""
     tokens = rows["sequences"] * rows["past_tokens"]
-    read = tokens * rows["num_kv_heads"] * 2 * rows["head_dim"] * KV_BITS.get(family, 4.2) / 8
+    read = tokens * rows["num_kv_heads"] * 2 * rows["head_dim"] * KV_BITS.get(family, FOUR_BITS) / 8
     return (rows["source"] == ROTATES) | (read > 2 * (gpu.l2_bytes or L2_WHERE_UNKNOWN_BYTES)) | (read < SMALL_KV_BYTES)
 
 
@@ -175,7 +177,7 @@ def _prefill(values: dict[str, float], rows: Columns) -> Vector:
 
 
 def _decode(family: str) -> Predict:
-    head_bits = 2 * KV_BITS.get(family, 4.2)
+    head_bits = 2 * KV_BITS.get(family, FOUR_BITS)
 
     def predict(values: dict[str, float], rows: Columns) -> Vector:
         count = rows["sequences"]

@@ -26,6 +26,7 @@ LEAST_SIGMA_OVERHEAD = 0.3  # and an overhead far less: in a step, launches over
 OVERHEADS = ("overhead_s", "latency_s", "row_s")
 FIGURE_SIGMA = 0.03  # relative; what a published median is worth
 DETERMINED, PARTLY = 0.5, 0.9  # posterior over prior width
+MOVED = 0.1  # prior sigmas; a term that moved less keeps its value
 ALWAYS_FIXED = ("sharpness", "tile_elements", "pipeline_depth", "tile_rows")  # shapes: only operations tell them
 DIFFERENCE = 1e-4  # absolute: scipy's own step shrinks with z, and a term near its prior would drown in rounding
 
@@ -90,11 +91,9 @@ def refine(
     covariance = np.linalg.inv(jacobian.T @ jacobian)
     kept = np.sqrt(np.diag(covariance))
     changed = {
-        name: _posterior(
-            prior[name], float(np.exp(origin[i] + z[i] * spread[i])), float(kept[i] * spread[i]), limits[:, i].tolist()
-        )
+        name: _posterior(prior[name], float(z[i] * spread[i]), float(spread[i]), float(kept[i]), limits[:, i].tolist())
         for i, name in enumerate(names)
-        if kept[i] < PARTLY or abs(z[i]) > 1 - PARTLY
+        if kept[i] < PARTLY or abs(z[i]) > MOVED
     }
     refined = with_terms(profile, changed)
     width = dict.fromkeys(prior, 1.0) | dict(zip(names, kept.tolist(), strict=True))
@@ -117,11 +116,12 @@ def _sigma(name: str, term: Term) -> float:
     return max(least, float(np.log(term.high / low)) / (2 * TO_95))
 
 
-def _posterior(prior: Term, value: float, sigma: float, limits: Sequence[float]) -> Term:
-    spread = float(np.exp(TO_95 * sigma))
-    value = min(max(value, limits[0]), limits[1])
+def _posterior(prior: Term, moved: float, sigma: float, kept: float, limits: Sequence[float]) -> Term:
+    """Return the term after `moved` in its logarithm; it is called fitted only where the figures narrowed it."""
+    spread = float(np.exp(TO_95 * sigma * kept))
+    value = min(max(float(prior.value * np.exp(moved)), limits[0]), limits[1])
     low, high = max(value / spread, limits[0]), min(value * spread, limits[1])
-    return Term(value=value, source="fitted", low=low, high=high, note=prior.note)
+    return Term(value=value, source="fitted" if kept < PARTLY else prior.source, low=low, high=high, note=prior.note)
 
 
 def _matters(profile: DeviceProfile, predict: Predict, name: str, term: Term) -> bool:

@@ -28,7 +28,7 @@ def with_terms(profile: DeviceProfile, changed: Mapping[str, Term]) -> DevicePro
     for name, term in changed.items():
         table, *path = name.split(".")
         own = parts.get(table, getattr(profile, table))
-        if table in TABLES:
+        if table in TABLES:  # the schema's own types are checked again when a profile is read
             key, field = path
             own = {**own, key: msgspec.structs.replace(own[key], **{field: term})}  # type: ignore[dict-item, index]
         else:

@@ -53,7 +53,7 @@ def _read(path: Path, publisher: str | None, told: dict[str, str | int | None]) 
         if set(REQUIRED) <= set(source.frame.columns):
             return OWN, table_from_source(source)
     source, layout = open_file(layouts, path)
-    return layout.name, layout.read(source, Origin(path, **told))  # type: ignore[arg-type]
+    return layout.name, layout.read(source, Origin(path, **told))  # type: ignore[arg-type]  # names fit by construction
 
 
 def _without_impossible(path: Path, layout: str, table: Table) -> Converted:

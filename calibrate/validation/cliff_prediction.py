@@ -151,7 +151,7 @@ def _population(workload: Workload) -> Population:
 class _Nobody:
     """No clients of a drawn kind."""
 
-    def offsets_s(self, clients: int, rng: np.random.Generator) -> list[float]:  # noqa: ARG002
+    def offsets_s(self, clients: int, rng: np.random.Generator) -> list[float]:  # noqa: ARG002 - nobody
         """Return no starts."""
         return []
 

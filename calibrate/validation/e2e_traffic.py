@@ -162,7 +162,7 @@ def _described(experiment: Experiment, point: LoadPoint, seed: int, limit: int |
     times = _poisson_s(count, rate, np.random.default_rng([seed, 1]))
     requests = tuple(
         RecordedRequest.of(at_s, spans, int(output), f"{point.value:g} {number}")
-        for number, (at_s, spans, output) in enumerate(itertools.islice(zip(times, prompts, lengths), sent))  # noqa: B905
+        for number, (at_s, spans, output) in enumerate(itertools.islice(zip(times, prompts, lengths), sent))  # noqa: B905 - prompts are endless
     )
     whole = sent == count
     return Stage(

@@ -1,5 +1,6 @@
 """The result of a proof: measured and predicted steps, their errors, and the limits they must keep."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -114,7 +115,7 @@ def as_dict(proof: Proof) -> dict[str, Any]:
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
     """Return None for what is no number, which JSON does not know."""
-    return {key: None if value != value else value for key, value in values.items()}  # noqa: PLR0124
+    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in values.items()}
 
 
 def _summary(steps: str, errors: Vector) -> ErrorSummary:

@@ -2,11 +2,13 @@
 
     step = overhead + linear(tokens) + prefill attention(pairs) + decode attention(KV) + head(sampled)
 
-Two mechanisms decide what the cliff costs:
+What a device profile knows beyond that (a query's own cost, rows, launches, CUDA graphs) is zero in a profile of
+one model. Three mechanisms decide what the cliff costs:
 
 - A decode row in a step that also holds a prefill goes through the prefill kernel, which works on tiles of
   query rows: one row costs a whole tile. vLLM on an L20 (public step traces) takes 33 to 37 ms longer for one
   32k-token row in such a step, against 6.5 ms in a decode-only one.
+- A short chunk on a long context pays for a whole tile of queries, and at least for reading that context.
 - A prefix the decode rows share is read from memory once if it stays in the L2 cache, where the profile's
   kernels profit from that; else once per row.
 """
@@ -49,10 +51,8 @@ class StepTimeModel:
         """Return how long the step takes."""
         total = self.step_overhead_s + self.linear_s(batch.tokens) + batch.prefill_pairs * self.prefill_s_per_pair
         if batch.holds_prefill:
-            shortfall_s = (
-                batch.prefill_kv_tokens * self.prefill_s_per_kv_token - batch.prefill_pairs * self.prefill_s_per_pair
-            )
-            total += max(0.0, shortfall_s)
+            floor_s = batch.prefill_kv_tokens * self.prefill_s_per_kv_token
+            total += max(0.0, floor_s - batch.prefill_pairs * self.prefill_s_per_pair)
             total += self.prefill_overhead_s + (batch.tokens - batch.decode_rows) * self.prefill_s_per_token
         if batch.decode_rows:
             total += self._decode_s(batch)

@@ -1,11 +1,13 @@
 """Whether rows go in tiles, and whether a shared prefix is read once, is told from the rows that show it."""
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 
 from calibrate.fitting.kernels import ON_THEIR_OWN, mixed_s, shared_s, with_kernels
 from calibrate.fitting.start import assumed_device
+from calibrate.fitting.terms import with_values
 from calibrate.measurements import NAMES
 from sim.catalog import load_gpu
 
@@ -42,7 +44,7 @@ def test_the_tile_that_made_the_rows_is_found(tile: int) -> None:
     """With a tenth of noise on every row."""
     rows = mixed()
     noise = np.random.default_rng(0).normal(0, 0.1, len(rows))
-    rows["time_s"] = mixed_s(PROFILE, rows, tile) * np.exp(noise)
+    rows["time_s"] = mixed_s(PROFILE, "bf16", rows, tile) * np.exp(noise)
     found, readings = with_kernels(PROFILE, GPU, rows)
     assert found.decode_rows_beside_prefill == ("in_its_tiles" if tile else "on_their_own")
     assert found.prefill_tile_rows == (tile or 1)
@@ -54,7 +56,7 @@ def test_whether_a_shared_prefix_is_read_once_is_found(once: bool) -> None:  # n
     """By which of the two its rows are closer to."""
     rows = shared()
     noise = np.random.default_rng(0).normal(0, 0.1, len(rows))
-    rows["time_s"] = shared_s(PROFILE, rows, GPU, once=once) * np.exp(noise)
+    rows["time_s"] = shared_s(PROFILE, "bf16", rows, GPU, once=once) * np.exp(noise)
     found, _ = with_kernels(PROFILE, GPU, rows)
     assert found.shared_prefix_reads == ("once_if_l2_holds_it" if once else "per_sequence")
 
@@ -64,3 +66,22 @@ def test_a_table_without_such_rows_changes_nothing() -> None:
     rows = mixed().head(3)
     rows["time_s"] = 1e-3
     assert with_kernels(PROFILE, GPU, rows) == (PROFILE, {})
+
+
+def test_packed_tiles_are_told_by_their_rows_not_by_what_they_cost() -> None:
+    """A tile of 128 rows that holds all four query heads of a KV head costs as much as one of 32 that does not."""
+    packs = msgspec.structs.replace(PROFILE, prefill_packs_query_heads=True)
+    assert mixed_s(packs, "bf16", mixed(), 256) == pytest.approx(mixed_s(PROFILE, "bf16", mixed(), 64))
+
+
+def test_each_kv_type_is_judged_by_its_own_terms() -> None:
+    """Slow rows of another type do not decide how the plain ones read a prefix."""
+    slow = shared().assign(kv_cache_dtype="fp8")
+    profile = with_values(PROFILE, {"attention.fp8.decode_bytes_per_s": 1e9})
+    rows = pd.concat([shared(), slow], ignore_index=True)
+    rows["time_s"] = np.concatenate(
+        [shared_s(profile, "bf16", shared(), GPU, once=True), shared_s(profile, "fp8", slow, GPU, once=True)]
+    )
+    found, readings = with_kernels(profile, GPU, rows)
+    assert found.shared_prefix_reads == "once_if_l2_holds_it"
+    assert readings["shared prefix"]["read once"] == pytest.approx(0.0)
