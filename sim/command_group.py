@@ -14,7 +14,6 @@ class CommandGroup(click.Group):
         """Return name, command and the rest of the arguments; raises UsageError with the nearest name."""
         known = self.list_commands(ctx)
         if not args[0].startswith("-") and args[0] not in known:
-            raise click.UsageError(
-                f"no command {args[0]!r}{did_you_mean(args[0], known)}; there are {', '.join(known)}"
-            )
+            near = did_you_mean(args[0], known)
+            raise click.UsageError(f"no command {args[0]!r}{near}; there are {', '.join(known)}")
         return super().resolve_command(ctx, args)

@@ -125,7 +125,7 @@ def test_no_scenario_and_no_such_command_are_refused(refused: Callable[..., str]
     assert "SCENARIO" in refused()
     result = kvcliff("rnu")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert result.stderr.startswith("kvcliff: No such command 'rnu'")
+    assert result.stderr.startswith("kvcliff: no command 'rnu' (did you mean 'run'?)")
 
 
 def test_two_scenarios_of_one_name_are_refused(refused: Callable[..., str], small: Path, tmp_path: Path) -> None:
