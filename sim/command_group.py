@@ -12,8 +12,8 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return name, command and the rest of the arguments; raises UsageError with the nearest name."""
-        known = self.list_commands(ctx)
-        if not args[0].startswith("-") and args[0] not in known:
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            known = self.list_commands(ctx)  # asked for only now: listing imports what a plain run does without
             near = did_you_mean(args[0], known)
             raise click.UsageError(f"no command {args[0]!r}{near}; there are {', '.join(known)}")
         return super().resolve_command(ctx, args)
