@@ -16,6 +16,7 @@ class SlowPool:
         self.key_of: dict[int, Hashable] = {}
         self.blocks_of: dict[Hashable, list[int]] = {}  # first registered first
         self.evicted = 0
+        self.taken_by: dict[Hashable, int] = {}  # content that is gone -> who took its last block
 
     @property
     def num_free(self) -> int:
@@ -43,8 +44,8 @@ class SlowPool:
                 self.queue.remove(block)
             self.references[block] += 1
 
-    def take(self, count: int) -> list[int]:
-        """Rule 20."""
+    def take(self, count: int, taker: int = -1) -> list[int]:
+        """Rule 20; `taker` is remembered as who evicted what was lost."""
         taken = []
         for _ in range(count):
             block = self.queue.pop(0)
@@ -53,6 +54,7 @@ class SlowPool:
                 self.blocks_of[key].remove(block)
                 if not self.blocks_of[key]:
                     del self.blocks_of[key]
+                    self.taken_by[key] = taker
                 self.evicted += 1
             self.references[block] = 1
             taken.append(block)
@@ -64,6 +66,7 @@ class SlowPool:
             assert block not in self.key_of, "a block's content is settled once"
             self.key_of[block] = key
             self.blocks_of.setdefault(key, []).append(block)
+            self.taken_by.pop(key, None)
 
     def release(self, blocks: Sequence[int]) -> None:
         """Rule 22."""
@@ -73,3 +76,8 @@ class SlowPool:
             if self.references[block] == 0:
                 (with_key if block in self.key_of else without_key).append(block)
         self.queue = without_key + self.queue + with_key
+
+    def lost(self, keys: Sequence[Hashable]) -> tuple[int, int]:
+        """Return how many of these were cached once and are not now, and who took the first of them; or (0, -1)."""
+        takers = [self.taken_by[key] for key in keys if key in self.taken_by]
+        return len(takers), takers[0] if takers else -1

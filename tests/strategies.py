@@ -1,8 +1,15 @@
 """Hypothesis strategies that several rooms share."""
 
+import os
+
 from hypothesis import strategies as st
 
 from workloads.span import Span
+
+
+def cases(usual: int) -> int:
+    """Return how many cases to compare with a reference; KVCLIFF_TEST_CASES=20 asks for twenty times as many."""
+    return usual * int(os.environ.get("KVCLIFF_TEST_CASES", "1"))
 
 
 def spans(*, lines: int = 3, points: int = 12, most: int = 6) -> st.SearchStrategy[list[Span]]:

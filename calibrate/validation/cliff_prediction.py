@@ -44,7 +44,9 @@ class CliffMetrics(NamedTuple):
 
 class _Answer(NamedTuple):
     due_s: float
-    token_times_s: list[float]
+    first_s: float
+    last_s: float
+    tokens: int
     prompt_tokens: int
     hit_tokens: int
     preemptions: int
@@ -53,7 +55,16 @@ class _Answer(NamedTuple):
 def measured_metrics(run: RecordedRun) -> CliffMetrics:
     """Return what the real engine did."""
     answers = [
-        _Answer(one.due, one.token_times, one.prompt_len, one.first_hit, one.preemptions) for one in run.requests
+        _Answer(
+            one.due,
+            one.token_times[0],
+            one.token_times[-1],
+            len(one.token_times),
+            one.prompt_len,
+            one.first_hit,
+            one.preemptions,
+        )
+        for one in run.requests
     ]
     return _metrics(answers, run.busy_s)
 
@@ -72,7 +83,15 @@ def predicted_metrics(workload: Workload, engine: EngineSettings, fit: WholeStep
     )
     run = simulate(setup, LoadSetup((_population(workload),), StopRule(), warm_start=False), seed)
     answers = [
-        _Answer(one.arrival_s, one.token_times_s, one.prompt_tokens, one.hit_tokens, one.preemptions)
+        _Answer(
+            one.arrival_s,
+            one.first_token_s,
+            one.last_token_s,
+            one.received_tokens,
+            one.prompt_tokens,
+            one.hit_tokens,
+            one.preemptions,
+        )
         for one in _completed(run, workload)
     ]
     return _metrics(answers, run.log.busy_s)
@@ -89,16 +108,16 @@ def mean_metrics(runs: Sequence[CliffMetrics]) -> CliffMetrics:
 
 
 def _metrics(answers: Sequence[_Answer], busy_s: float) -> CliffMetrics:
-    ttft_s = [answer.token_times_s[0] - answer.due_s for answer in answers]
-    gaps_s = np.concatenate([np.diff(answer.token_times_s) for answer in answers])
+    ttft_s = [answer.first_s - answer.due_s for answer in answers]
+    gaps = sum(answer.tokens - 1 for answer in answers)
     p50, p90, p99 = np.percentile(ttft_s, (50, 90, 99)).tolist()
     return CliffMetrics(
-        turns_per_s=len(answers) / max(answer.token_times_s[-1] for answer in answers),
+        turns_per_s=len(answers) / max(answer.last_s for answer in answers),
         hit_rate=sum(answer.hit_tokens for answer in answers) / sum(answer.prompt_tokens for answer in answers),
         ttft_p50_s=p50,
         ttft_p90_s=p90,
         ttft_p99_s=p99,
-        itl_mean_s=float(gaps_s.mean()) if len(gaps_s) else 0.0,
+        itl_mean_s=sum(answer.last_s - answer.first_s for answer in answers) / gaps if gaps else 0.0,
         preemptions=float(sum(answer.preemptions for answer in answers)),
         busy_s=float(busy_s),
     )

@@ -9,14 +9,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.engine.record import Outcome, Run, TurnRecord
+from sim.engine.record import Outcome, Run
+from sim.results.token_gaps import token_gaps
+from sim.results.turn_table import OUTCOMES, table_of
 
 PERCENTILES = (50, 90, 95, 99)
 Floats = NDArray[np.float64]
 
 
 def latency_metrics(
-    sent_s: Floats, ttft_s: Floats, e2e_s: Floats, output_tokens: NDArray[np.int64], ok: NDArray[np.bool_]
+    sent_s: Floats, ttft_s: Floats, e2e_s: Floats, output_tokens: NDArray[np.integer], ok: NDArray[np.bool_]
 ) -> dict[str, float]:
     """Return the metrics of requests, one array entry each."""
     sent, ttft, e2e, tokens = sent_s[ok], ttft_s[ok], e2e_s[ok], output_tokens[ok]
@@ -37,24 +39,28 @@ def run_metrics(run: Run, *, trimmed: float = 0.0) -> dict[str, float]:
     With `trimmed`, only what was answered between that share of the run at its beginning and at its end counts.
     """
     begin_s, end_s = trimmed * run.duration_s, (1 - trimmed) * run.duration_s
-    records = run.records
+    everybody = table_of(run.records)
+    asked = everybody.turns
+    table = everybody
     if trimmed:
-        records = [record for record in records if begin_s <= record.last_token_s <= end_s]
-    done = [record for record in records if record.outcome is Outcome.COMPLETED]
+        table = everybody.where((begin_s <= asked["last_token_s"]) & (asked["last_token_s"] <= end_s))
+    turns, done = table.turns, table.completed()
     metrics = latency_metrics(
-        np.array([record.arrival_s for record in records]),
-        np.array([record.ttft_s for record in records]),
-        np.array([record.e2e_s for record in records]),
-        np.array([record.output_tokens for record in records], np.int64),
-        np.array([record.outcome is Outcome.COMPLETED for record in records], bool),
+        turns["arrival_s"],
+        turns["first_token_s"] - turns["arrival_s"],
+        turns["last_token_s"] - turns["arrival_s"],
+        turns["output_tokens"],
+        turns["outcome"] == OUTCOMES.index(Outcome.COMPLETED),
     )
-    metrics |= spread("itl", _gaps_s(done))
+    gaps = token_gaps(done)
+    if len(gaps.seconds):
+        metrics |= _named("itl", gaps.mean(), gaps.percentiles(PERCENTILES))
     if trimmed and end_s > begin_s:
-        metrics["requests_per_s"] = len(done) / (end_s - begin_s)
-        metrics["output_tokens_per_s"] = sum(record.output_tokens for record in done) / (end_s - begin_s)
-    asked = sum(record.prompt_tokens for record in run.records)
-    metrics["prefix_hit_rate"] = sum(record.hit_tokens for record in run.records) / asked if asked else math.nan
-    metrics["preemptions"] = float(sum(record.preemptions for record in run.records))
+        metrics["requests_per_s"] = len(done.turns) / (end_s - begin_s)
+        metrics["output_tokens_per_s"] = int(done.turns["output_tokens"].sum(dtype=np.int64)) / (end_s - begin_s)
+    prompt_tokens, hit_tokens = (int(asked[name].sum(dtype=np.int64)) for name in ("prompt_tokens", "hit_tokens"))
+    metrics["prefix_hit_rate"] = hit_tokens / prompt_tokens if prompt_tokens else math.nan
+    metrics["preemptions"] = float(asked["preemptions"].sum())
     metrics["kv_usage_peak"] = run.log.kv_usage_peak
     metrics["running_peak"] = float(run.log.running_peak)
     return metrics
@@ -64,12 +70,9 @@ def spread(name: str, values: Floats) -> dict[str, float]:
     """Return `<name>_mean_s` and percentiles; nothing of no values."""
     if not len(values):
         return {}
-    percentiles = np.percentile(values, PERCENTILES).tolist()
-    return {f"{name}_mean_s": float(values.mean())} | {
-        f"{name}_p{share}_s": value for share, value in zip(PERCENTILES, percentiles, strict=True)
-    }
+    return _named(name, float(values.mean()), np.percentile(values, PERCENTILES).tolist())
 
 
-def _gaps_s(records: list[TurnRecord]) -> Floats:
-    gaps = [np.diff(record.token_times_s) for record in records if len(record.token_times_s) > 1]
-    return np.concatenate(gaps) if gaps else np.empty(0)
+def _named(name: str, mean_s: float, percentiles_s: list[float]) -> dict[str, float]:
+    named = {f"{name}_p{share}_s": value for share, value in zip(PERCENTILES, percentiles_s, strict=True)}
+    return {f"{name}_mean_s": mean_s} | named

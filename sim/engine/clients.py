@@ -15,7 +15,8 @@ import simpy
 
 from sim.engine.engine import Engine
 from sim.engine.frontend import FrontendTimes
-from sim.engine.record import Outcome, TurnRecord
+from sim.engine.given import GivenRequests, given_client
+from sim.engine.record import Outcome, Records, TurnRecord
 from workloads.agent import AgentWorkload
 from workloads.arrivals import Arrivals, Start
 from workloads.session import Session
@@ -52,7 +53,7 @@ class Audience:
     engine: Engine
     frontend: FrontendTimes
     stop_rule: StopRule
-    records: list[TurnRecord] = field(default_factory=list)
+    records: Records = field(default_factory=list[TurnRecord])
     stop: simpy.Event = field(init=False)
     _answered: Counter[Outcome] = field(default_factory=Counter)
     _active: int = 0
@@ -72,7 +73,11 @@ class Audience:
         if population.arrivals is not None:
             self._begin(population, self._open_loop(population, seed, index, np.random.default_rng(streams[1])))
 
-    def _begin(self, population: Population, process: Generator[simpy.Event, None, None]) -> None:
+    def give(self, given: GivenRequests) -> None:
+        """Start the client of given requests."""
+        self._begin(given, given_client(self, given))
+
+    def _begin(self, population: Population | GivenRequests, process: Generator[simpy.Event, None, None]) -> None:
         if population.ends_run:
             self._active += 1
             process = self._until_over(process)
@@ -127,17 +132,18 @@ class Audience:
             frontend_s = self.frontend.seconds(tokens)
             if frontend_s:
                 yield self.env.timeout(frontend_s)
-            done = self.engine.submit(prompt, record, population.priority)
-            if done is None:
+            done = self.env.event()
+            if not self.engine.submit(prompt, record, done.succeed, population.priority):
                 # A refusal answers at once; the pause keeps a client without think time from spinning.
                 yield self.env.timeout(REFUSAL_PAUSE_S)
-                self._count(population, record)
+                self.count(population, record)
+                self.engine.forget(prompt, total_tokens(session.prefix))
                 break
             yield done
-            self._count(population, record)
+            self.count(population, record)
             think_s = turn.think_s
 
-    def _count(self, population: Population, record: TurnRecord) -> None:
+    def count(self, population: Population | GivenRequests, record: TurnRecord) -> None:
         """Count answers of either kind apart: a run in which every turn is refused ends too."""
         assert record.outcome is not Outcome.UNFINISHED
         if not population.ends_run:

@@ -5,81 +5,118 @@ what arrives during a step waits for the rest of it and for the step already dec
 
     synchronous     schedule 1 | run 1 | process 1, schedule 2 | run 2 | ...
     asynchronous    schedule 1 | run 1 (schedule 2) | process 1, run 2 (schedule 3) | ...
+
+Where only the decode group has work, and nobody else can act before a step ends, the engine looks ahead: it takes
+all steps up to the next event of anybody's in one go, exactly as if it had taken them one by one.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
-import numpy as np
 import simpy
 
-from sim.engine.batch_shape import batch_shape
+from sim.engine.batch_shape import batch_shape, shared_tokens
 from sim.engine.record import EngineLog, Outcome, TurnRecord
+from sim.engine.step_log import StepLog
 from sim.kv.content import ContentTree
-from sim.scheduling.continuous import Batch, ContinuousScheduler
+from sim.kv.extent import Table
+from sim.scheduling.batch import Admission, Batch
+from sim.scheduling.continuous import ContinuousScheduler
 from sim.scheduling.request import Request, Status
-from sim.steptime.model import StepTimeModel
+from sim.steptime.ahead import StepPrices, Stretch
 from workloads.session import Prompt
 from workloads.span import Span
 
 
-class _Step(NamedTuple):
-    batch: Batch
-    seconds: float
-    kv_usage: float
+class _Mark(NamedTuple):
+    """Where totals count from."""
+
+    scheduled_steps: int = 0
+    processed_steps: int = 0
+    computed_tokens: int = 0
+    evicted_blocks: int = 0
+
+
+class _Live(NamedTuple):
+    """A turn in the engine: who is told of its end, and from which token on its content is of no use then."""
+
+    request: Request
+    done: Callable[[], object]
+    over_from: int | None
+
+
+_ASKED_AT_FIRST = 10_000
 
 
 class Engine:
     """One engine replica: a scheduler, a block pool, and a clock."""
 
-    def __init__(self, env: simpy.Environment, scheduler: ContinuousScheduler, steps: StepTimeModel) -> None:
+    def __init__(self, env: simpy.Environment, scheduler: ContinuousScheduler, prices: StepPrices) -> None:
         self.env = env
         self.scheduler = scheduler
-        self.log = EngineLog()
-        self._steps = steps
+        self.steps = StepLog()
+        self._prices = prices
+        self._counts_shared = prices.shared_tokens_read_once > 0
         self._content = ContentTree(scheduler.config.block_size)
-        self._records: list[TurnRecord] = []  # by request number
-        self._done: dict[int, simpy.Event] = {}
-        self._live: dict[TurnRecord, Request] = {}
+        # Told of each record that changes no more. The engine then remembers nothing of such a turn either: of content
+        # that nobody will send again, it knows no longer that it was there.
+        self.on_over: Callable[[TurnRecord], object] | None = None
+        self._requests = 0
+        self._asked: dict[int, tuple[str, int]] = {}  # session and turn, by request number
+        self._asked_most = _ASKED_AT_FIRST
+        self._live: dict[TurnRecord, _Live] = {}
+        self._computed_tokens = 0
+        self._running_peak = 0
+        self._mark = _Mark()
         self._work = env.event()
         env.process(self._asynchronous() if scheduler.config.async_scheduling else self._synchronous())
 
     def warm(self, prefix: tuple[Span, ...]) -> None:
         """Put a prefix into the cache as an earlier request would have left it, as far as the pool reaches."""
         pool = self.scheduler.pool
-        nodes = self._content.nodes(prefix)[: pool.num_free]
-        if len(nodes):
-            blocks = np.array(pool.take(len(nodes)), np.int64)
-            pool.register(blocks, nodes)
-            pool.release(blocks)
+        content = self._content.content(prefix)
+        blocks = min(sum(blocks for _, blocks in content), pool.num_free)
+        table = Table()
+        pool.take(table, blocks)
+        pool.register(table, content, blocks)
+        pool.release(table)
+        self._mark = self._mark._replace(evicted_blocks=pool.num_evicted)
 
-    def submit(self, prompt: Prompt, record: TurnRecord, priority: int = 0) -> simpy.Event | None:
-        """Queue a turn and return the event of its last token; None if it can never fit (then refused)."""
-        room = self.scheduler.config.max_model_len - record.prompt_tokens
+    def submit(self, prompt: Prompt, record: TurnRecord, done: Callable[[], object], priority: int = 0) -> bool:
+        """Queue a turn, `done` to be called at its last token; False if it can never fit (then refused)."""
+        scheduler = self.scheduler
+        room = scheduler.config.max_model_len - record.prompt_tokens
         record.output_tokens = min(record.output_tokens, max(room, 1))
         record.queued_s = self.env.now
-        if not self.scheduler.can_ever_fit(record.prompt_tokens, record.output_tokens):
+        if not scheduler.can_ever_fit(record.prompt_tokens, record.output_tokens):
             record.outcome = Outcome.REFUSED
-            return None
-        number = len(self._records)
-        answer = prompt.output._replace(length=record.output_tokens)
+            if self.on_over is not None:
+                self.on_over(record)
+            return False
+        number = self._requests
+        self._requests += 1
+        if len(self._asked) == self._asked_most:
+            self._forget_who_asked()
+        self._asked[number] = record.session, record.turn
+        record.steps = self.steps
+        answer = prompt.output
+        if answer.length != record.output_tokens:
+            answer = answer._replace(length=record.output_tokens)
         request = Request(
             str(number),
             number,
             record.prompt_tokens,
             record.output_tokens,
-            self._content.nodes([*prompt.spans, answer]),
-            self.scheduler.config.block_size,
+            self._content.content((*prompt.spans, answer)),
             priority=priority,
             arrival=float(number),  # distinct, as real times are: ties of priority could preempt each other for ever
+            owner=record,
         )
-        self._records.append(record)
-        self._live[record] = request
-        self.scheduler.add(request)
-        done = self._done[number] = self.env.event()
+        scheduler.add(request)
+        self._live[record] = _Live(request, done, prompt.over_from)
         if not self._work.triggered:
             self._work.succeed()
-        return done
+        return True
 
     def abort(self, record: TurnRecord) -> None:
         """Drop a turn whose client is gone; it counts as aborted.
@@ -87,97 +124,190 @@ class Engine:
         One that waits leaves the queue at once. One that runs leaves when its step ends, with its next token, as
         the engine takes in aborts between steps.
         """
-        request = self._live.get(record)
-        if request is None:
+        if record not in self._live:
             return
+        request = self._live[record].request
         record.outcome = Outcome.ABORTED
+        self.scheduler.settle(request)
         if request.status is Status.RUNNING or request.in_flight_outputs:
-            request.output_tokens = request.generated_tokens + max(request.in_flight_outputs, 1)
+            self.scheduler.change_output(request, request.generated_tokens + max(request.in_flight_outputs, 1))
         else:
-            self.scheduler.waiting.remove(request)
-            self._retire(record, request)
+            self.scheduler.withdraw(request)
+            self._retire(request)
 
-    def _retire(self, record: TurnRecord, request: Request) -> None:
-        del self._live[record]
-        self._done.pop(request.number).succeed()
+    def forget(self, prompt: Prompt, first_token: int) -> None:
+        """Take note that nobody will send a prompt's tokens again from this one on."""
+        if self.on_over is not None:
+            self._content.forget(self._content.content(prompt.spans), first_token // self.scheduler.config.block_size)
+
+    def settle(self) -> None:
+        """Enter the tokens that came so far of turns that are still under way."""
+        self.scheduler.settle_all()
+        for record, live in self._live.items():
+            record.token_steps = live.request.token_steps
+
+    def log(self) -> EngineLog:
+        """Return the totals since the last call of `restart_log`."""
+        mark, pool, steps = self._mark, self.scheduler.pool, self.steps
+        processed = slice(mark.processed_steps, self.scheduler.processed)
+        usable = pool.usable_blocks or 1
+        seconds = steps.seconds()[processed]
+        return EngineLog(
+            steps=len(steps.ends_s) - mark.scheduled_steps,
+            busy_s=float(seconds.sum()),
+            computed_tokens=self._computed_tokens - mark.computed_tokens,
+            kv_usage_peak=int(steps.blocks()[mark.scheduled_steps :].max(initial=0)) / usable,
+            kv_usage_seconds=float((seconds * steps.blocks()[processed]).sum()) / usable,
+            evicted_blocks=pool.num_evicted - mark.evicted_blocks,
+            running_peak=self._running_peak,
+        )
+
+    def restart_log(self) -> None:
+        """Let totals count from now on."""
+        scheduler = self.scheduler
+        scheduled = len(self.steps.ends_s)
+        self._mark = _Mark(scheduled, scheduler.processed, self._computed_tokens, scheduler.pool.num_evicted)
+        self._running_peak = 0
 
     def _synchronous(self) -> Generator[simpy.Event, None, None]:
+        env, scheduler = self.env, self.scheduler
+        now_s = env.now  # runs ahead of the environment's where nobody can see it
         while True:
-            if not self.scheduler.has_requests:
+            if not scheduler.has_requests:
                 yield self._wait_for_work()
-            batch = self._schedule()
-            assert batch.scheduled or batch.preempted, "no progress: nothing runs and nothing can be admitted"
-            if batch.scheduled:
-                step = self._price(batch)
-                yield self.env.timeout(step.seconds)
-                self._process(step)
+                now_s = env.now
+            steps = scheduler.quiet_steps()
+            until_s = env.peek()
+            if steps:
+                ends_s = self._look_ahead(steps, now_s, until_s)
+                if len(ends_s) > 1:
+                    scheduler.pass_over(scheduler.step - 1)
+                batch, end_s = scheduler.fly(scheduler.step), ends_s[-1]
+            else:
+                batch = self._schedule(now_s)
+                assert not batch.is_empty or batch.preempted, "no progress: nothing runs and nothing can be admitted"
+                if batch.is_empty:
+                    continue
+                end_s = self._run(batch, now_s)
+            if steps or end_s >= until_s or scheduler.finishes_somebody(batch):
+                yield self._towards(end_s)
+                if env.now < end_s:
+                    yield self._towards(end_s)
+            self._process(batch)
+            now_s = end_s
 
     def _asynchronous(self) -> Generator[simpy.Event, None, None]:
-        running: _Step | None = None
-        ends_s = 0.0
+        env, scheduler = self.env, self.scheduler
+        running: Batch | None = None
+        following: Batch | None
+        now_s, end_s = env.now, 0.0
         while True:
-            if running is None and not self.scheduler.has_requests:
+            if running is None and not scheduler.has_requests:
                 yield self._wait_for_work()
-            batch = self._schedule()
-            assert running or batch.scheduled or batch.preempted, "no progress: nothing can be admitted"
-            step = self._price(batch) if batch.scheduled else None
+                now_s = env.now
+            steps = scheduler.quiet_steps() if running is not None else 0
+            until_s = env.peek()
+            if steps and running is not None:
+                alone = not running.left and all(entry.request.in_group for entry in running.scheduled)
+                ends_s = self._look_ahead(steps if alone and end_s < until_s else 1, end_s, until_s, more_steps=1)
+                if len(ends_s) > 1:
+                    self._process(running)
+                    scheduler.pass_over(scheduler.step - 2)
+                    running, end_s = scheduler.fly(scheduler.step - 1), ends_s[-2]
+                following, next_end_s = scheduler.fly(scheduler.step), ends_s[-1]
+            else:
+                following = self._schedule(now_s)
+                assert running or not following.is_empty or following.preempted, "no progress: nothing can be admitted"
+                start_s = next_end_s = now_s if running is None else end_s
+                if following.is_empty:
+                    following = None
+                else:
+                    next_end_s = self._run(following, start_s)
             if running is not None:
-                yield self.env.timeout(ends_s - self.env.now)
+                if end_s >= until_s or scheduler.finishes_somebody(running):
+                    yield self._towards(end_s)
+                    if env.now < end_s:
+                        yield self._towards(end_s)
                 self._process(running)
-            running = step
-            if running is not None:
-                ends_s = self.env.now + running.seconds
+                now_s = end_s
+            running, end_s = following, next_end_s
+
+    def _towards(self, time_s: float) -> simpy.Event:
+        """Return an event at exactly this time; or half-way, where the clock's sum would round to a neighbour."""
+        now = self.env.now
+        delay_s = time_s - now
+        return self.env.timeout(delay_s if now + delay_s == time_s else time_s / 2)
 
     def _wait_for_work(self) -> simpy.Event:
         self._work = self.env.event()
         return self._work
 
-    def _schedule(self) -> Batch:
+    def _look_ahead(self, most_steps: int, start_s: float, until_s: float, more_steps: int = 0) -> list[float]:
+        """Schedule the decode group alone until somebody else may act; return when the steps end."""
+        scheduler, group = self.scheduler, self.scheduler.group
+        rows = group.rows
+        shared = shared_tokens(scheduler, rows) if self._counts_shared else 0.0
+        stretch = Stretch(rows, group.kv_tokens, shared, start_s, until_s, most_steps, more_steps)
+        ends_s = self._prices.ends_s(stretch)
+        self.steps.add_stretch(start_s, ends_s, scheduler.advance(len(ends_s)))
+        self._computed_tokens += rows * len(ends_s)
+        self._running_peak = max(self._running_peak, len(scheduler.running))
+        return ends_s
+
+    def _schedule(self, now_s: float) -> Batch:
         batch = self.scheduler.schedule()
         for admission in batch.admitted:
-            self._note_admission(admission.request, admission.hit_tokens, resumed=admission.resumed)
+            self._note_admission(admission, now_s)
         for request in batch.preempted:
-            self._records[request.number].preemptions += 1
+            request.owner.preemptions += 1
         return batch
 
-    def _note_admission(self, request: Request, hit_tokens: int, *, resumed: bool) -> None:
-        record = self._records[request.number]
-        size = self.scheduler.config.block_size
-        if resumed:
-            record.reprefilled_tokens += max(0, request.preempted_tokens - hit_tokens)
+    def _note_admission(self, admission: Admission, now_s: float) -> None:
+        request = admission.request
+        record: TurnRecord = request.owner
+        if admission.resumed:
+            record.reprefilled_tokens += max(0, request.preempted_tokens - admission.hit_tokens)
             return
-        record.scheduled_s = self.env.now
-        record.hit_tokens = hit_tokens
-        lost, taker = self.scheduler.pool.lost(request.nodes[hit_tokens // size : request.prompt_tokens // size])
-        record.reprefilled_tokens += lost * size
-        if taker >= 0:
-            other = self._records[taker]
-            record.evicted_by = f"{other.session}/{other.turn}"
+        record.scheduled_s = now_s
+        record.hit_tokens = admission.hit_tokens
+        record.reprefilled_tokens += admission.lost_blocks * self.scheduler.config.block_size
+        if admission.lost_to >= 0:
+            session, turn = self._asked[admission.lost_to]
+            record.evicted_by = f"{session}/{turn}"
 
-    def _price(self, batch: Batch) -> _Step:
-        count_shared = self._steps.shared_tokens_read_once > 0
-        shape = batch_shape(batch, self.scheduler, count_shared=count_shared)
-        seconds = self._steps.seconds(shape)
-        log = self.log
-        log.steps += 1
-        log.computed_tokens += shape.tokens
-        usage = self.scheduler.pool.usage
-        log.kv_usage_peak = max(log.kv_usage_peak, usage)
-        log.evicted_blocks += batch.evicted_blocks
-        log.running_peak = max(log.running_peak, len(self.scheduler.running))
-        return _Step(batch, seconds, usage)
+    def _run(self, batch: Batch, start_s: float) -> float:
+        """Start a batch; return when it ends."""
+        scheduler = self.scheduler
+        shape = batch_shape(batch, scheduler, count_shared=self._counts_shared)
+        end_s = start_s + self._prices.seconds(shape)
+        pool = scheduler.pool
+        self.steps.add(start_s, end_s, pool.usable_blocks - pool.num_free)
+        self._computed_tokens += shape.tokens
+        self._running_peak = max(self._running_peak, len(scheduler.running))
+        return end_s
 
-    def _process(self, step: _Step) -> None:
-        now = self.env.now
-        self.log.busy_s += step.seconds
-        self.log.kv_usage_seconds += step.kv_usage * step.seconds
-        finished = self.scheduler.process(step.batch)
-        for request, _, _, samples in step.batch.scheduled:
-            if samples:
-                self._records[request.number].token_times_s.append(now)
-        for request in finished:
-            record = self._records[request.number]
-            record.first_token_s, record.last_token_s = record.token_times_s[0], now
+    def _process(self, batch: Batch) -> None:
+        ends_s = self.steps.ends_s
+        for request in self.scheduler.process(batch):
+            record: TurnRecord = request.owner
+            steps = request.token_steps
+            record.first_token_s, record.last_token_s = ends_s[steps[0] - 1], ends_s[batch.step - 1]
             if record.outcome is not Outcome.ABORTED:
                 record.outcome = Outcome.COMPLETED
-            self._retire(record, request)
+            self._retire(request)
+
+    def _retire(self, request: Request) -> None:
+        record: TurnRecord = request.owner
+        _, done, over_from = self._live.pop(record)
+        record.token_steps = request.token_steps
+        if self.on_over is not None:
+            if over_from is not None:
+                self._content.forget(request.content, over_from // self.scheduler.config.block_size)
+            self.on_over(record)
+        done()
+
+    def _forget_who_asked(self) -> None:
+        """Forget the turns that are over and took no block that somebody may still miss."""
+        named = self._content.takers().union(live.request.number for live in self._live.values())
+        self._asked = {number: turn for number, turn in self._asked.items() if number in named}
+        self._asked_most = 2 * len(self._asked) + _ASKED_AT_FIRST

@@ -1,8 +1,14 @@
 """What a run leaves behind: one record a turn, and totals of the engine. Times are seconds from the start."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sim.engine.step_log import StepLog
 
 
 class Outcome(Enum):
@@ -14,27 +20,60 @@ class Outcome(Enum):
     ABORTED = "aborted"  # the client gave up waiting
 
 
-@dataclass(slots=True, eq=False)
 class TurnRecord:
     """One turn, from the client's send to its last token."""
 
-    population: str
-    client: int
-    session: str
-    turn: int  # from 0
-    prompt_tokens: int
-    output_tokens: int
-    arrival_s: float  # the client sends
-    queued_s: float = math.nan  # the scheduler sees it
-    scheduled_s: float = math.nan  # first admission
-    first_token_s: float = math.nan
-    last_token_s: float = math.nan
-    hit_tokens: int = 0  # found cached at first admission
-    reprefilled_tokens: int = 0  # computed once before, evicted or preempted away, computed again
-    preemptions: int = 0
-    evicted_by: str = ""  # whose allocation took the first block that was missing
-    outcome: Outcome = Outcome.UNFINISHED
-    token_times_s: list[float] = field(default_factory=list, repr=False)
+    __slots__ = (
+        "arrival_s",
+        "client",
+        "evicted_by",
+        "first_token_s",
+        "hit_tokens",
+        "last_token_s",
+        "origin_s",
+        "outcome",
+        "output_tokens",
+        "population",
+        "preemptions",
+        "prompt_tokens",
+        "queued_s",
+        "reprefilled_tokens",
+        "scheduled_s",
+        "session",
+        "steps",
+        "token_steps",
+        "turn",
+    )
+
+    def __init__(  # noqa: PLR0917 - compiled, and made once a turn
+        self,
+        population: str,
+        client: int,
+        session: str,
+        turn: int,
+        prompt_tokens: int,
+        output_tokens: int,
+        arrival_s: float,
+    ) -> None:
+        self.population = population
+        self.client = client
+        self.session = session
+        self.turn = turn  # from 0
+        self.prompt_tokens = prompt_tokens
+        self.output_tokens = output_tokens
+        self.arrival_s = arrival_s  # the client sends
+        self.queued_s = math.nan  # the scheduler sees it
+        self.scheduled_s = math.nan  # first admission
+        self.first_token_s = math.nan
+        self.last_token_s = math.nan
+        self.hit_tokens = 0  # found cached at first admission
+        self.reprefilled_tokens = 0  # computed once before, evicted or preempted away, computed again
+        self.preemptions = 0
+        self.evicted_by = ""  # whose allocation took the first block that was missing
+        self.outcome = Outcome.UNFINISHED
+        self.steps: StepLog | None = None  # of the engine it went to
+        self.token_steps: Sequence[int] = ()  # first and last step of each stretch that brought a token a step
+        self.origin_s = 0.0  # on the engine's clock, where this record's times count from
 
     @property
     def ttft_s(self) -> float:
@@ -46,6 +85,29 @@ class TurnRecord:
         """Time to the last token as the client sees it."""
         return self.last_token_s - self.arrival_s
 
+    @property
+    def first_seen_s(self) -> float:
+        """When the first token came, of a turn still under way too; NaN before."""
+        if self.steps is None or not self.token_steps:
+            return math.nan
+        return self.steps.ends_s[self.token_steps[0] - 1] - self.origin_s
+
+    @property
+    def received_tokens(self) -> int:
+        """Tokens that came back."""
+        steps = self.token_steps
+        return sum(steps[1::2]) - sum(steps[::2]) + len(steps) // 2
+
+    @property
+    def token_times_s(self) -> list[float]:
+        """When each token came."""
+        steps, log = self.token_steps, self.steps
+        times: list[float] = []
+        if log is not None:
+            for first, last in zip(steps[::2], steps[1::2], strict=True):
+                times += log.ends_s[first - 1 : last]
+        return [time_s - self.origin_s for time_s in times] if self.origin_s else times
+
     def shift(self, by_s: float) -> None:
         """Move all times, so that they count from another moment."""
         self.arrival_s += by_s
@@ -53,7 +115,15 @@ class TurnRecord:
         self.scheduled_s += by_s
         self.first_token_s += by_s
         self.last_token_s += by_s
-        self.token_times_s = [time_s + by_s for time_s in self.token_times_s]
+        self.origin_s -= by_s
+
+
+class Records(Protocol):
+    """Takes the records of a run; a list keeps them."""
+
+    def append(self, record: TurnRecord, /) -> None:
+        """Take a record when its turn is sent: what it says changes until the turn is over."""
+        ...
 
 
 @dataclass(slots=True)
@@ -76,7 +146,7 @@ class EngineLog:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One simulated run."""
+    """One simulated run; without records where something else took them."""
 
     records: list[TurnRecord]
     log: EngineLog

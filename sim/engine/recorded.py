@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import simpy
 
+from sim.engine.collector import collector_off
 from sim.engine.engine import Engine
 from sim.engine.record import EngineLog, Run, TurnRecord
 from sim.engine.simulation import EngineSetup, engine_of
 from workloads.recorded import RecordedRequest
+from workloads.session import Prompt
 from workloads.span import total_tokens
 
 POPULATION = "recorded"
@@ -36,19 +38,22 @@ def simulate_recorded(setup: EngineSetup, loads: Sequence[RecordedLoad], engines
 
     Times in a run count from the start of its load, and its log holds that load alone.
     """
-    env = simpy.Environment()
+    env = simpy.Environment(0.0)
     fleet = [engine_of(env, setup) for _ in range(engines)]
     runs: list[Run] = []
     for load in loads:
         start_s = env.now
         for engine in fleet:
-            engine.log = EngineLog()
+            engine.restart_log()
         client = _Client(env, fleet, load)
-        env.run(until=env.process(client.send_all()))
+        with collector_off():
+            env.run(until=env.process(client.send_all()))
         if start_s:
             for record in client.records:
                 record.shift(-start_s)
-        log = _together([engine.log for engine in fleet])
+        for engine in fleet:
+            engine.settle()
+        log = _together([engine.log() for engine in fleet])
         runs.append(Run(client.records, log, env.now - start_s, setup.num_gpu_blocks * engines))
     return runs
 
@@ -60,23 +65,30 @@ class _Client:
         self._fleet = fleet
         self._load = load
         self._in_flight = 0
-        self._room = env.event()
+        self._room: simpy.Event | None = None  # somebody waits for an answer
+        self._waits = bool(load.per_request_s) or load.time_out_s is not None
 
     def send_all(self) -> Generator[simpy.Event, None, None]:
         start_s = self.env.now
         end_s = float("inf") if self._load.duration_s is None else start_s + self._load.duration_s
         stop = None if self._load.duration_s is None else self.env.timeout(self._load.duration_s)
         for number, request in enumerate(self._load.requests):
-            if start_s + request.at_s >= end_s:
+            due_s = start_s + request.at_s
+            if due_s >= end_s:
                 break
-            if start_s + request.at_s > self.env.now:
-                yield self.env.timeout(start_s + request.at_s - self.env.now)
+            if due_s > self.env.now:
+                yield self.env.timeout(due_s - self.env.now)
             while self._in_flight == self._load.most_in_flight:
                 yield self._next_room(stop)
                 if self.env.now >= end_s:
                     return
             self._in_flight += 1
-            self.env.process(self._ask(number, request))
+            if self._waits:
+                self.env.process(self._ask(number, request.prompt))
+            else:
+                record = self._record(number, request.prompt)
+                if not self._engine().submit(request.prompt, record, self._answered):
+                    self._answered()
         while self._in_flight and self.env.now < end_s:
             yield self._next_room(stop)
 
@@ -84,23 +96,35 @@ class _Client:
         self._room = self.env.event()
         return self._room if stop is None else self._room | stop
 
-    def _ask(self, number: int, request: RecordedRequest) -> Generator[simpy.Event, None, None]:
-        load, prompt = self._load, request.prompt
+    def _record(self, number: int, prompt: Prompt) -> TurnRecord:
         tokens = total_tokens(prompt.spans)
         record = TurnRecord(POPULATION, 0, str(number), 0, tokens, prompt.output.length, self.env.now)
         self.records.append(record)
+        return record
+
+    def _ask(self, number: int, prompt: Prompt) -> Generator[simpy.Event, None, None]:
+        """Send a request that takes its time to arrive, or whose client may give up."""
+        load, record = self._load, self._record(number, prompt)
         gives_up = None if load.time_out_s is None else self.env.timeout(load.time_out_s)
         if load.per_request_s:
             yield self.env.timeout(load.per_request_s)
-        engine = min(self._fleet, key=_load_of) if len(self._fleet) > 1 else self._fleet[0]
-        done = engine.submit(prompt, record)
-        if done is not None:
+        engine, done = self._engine(), self.env.event()
+        if engine.submit(prompt, record, done.succeed):
             yield done if gives_up is None else done | gives_up
             if not done.triggered:
                 engine.abort(record)
+        self._answered()
+
+    def _engine(self) -> Engine:
+        """Return the engine that gets the next request."""
+        fleet = self._fleet
+        return fleet[0] if len(fleet) == 1 else min(fleet, key=_load_of)
+
+    def _answered(self) -> None:
         self._in_flight -= 1
-        if not self._room.triggered:
-            self._room.succeed()
+        if self._room is not None:
+            room, self._room = self._room, None
+            room.succeed()
 
 
 def _together(logs: Sequence[EngineLog]) -> EngineLog:

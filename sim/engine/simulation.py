@@ -1,16 +1,19 @@
 """One run: an engine, its audience, a seed; records out. The same inputs give the same records, byte for byte."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import simpy
 
 from sim.engine.clients import Audience, Population, StopRule
+from sim.engine.collector import collector_off
 from sim.engine.engine import Engine
 from sim.engine.frontend import FrontendTimes
-from sim.engine.record import Run
+from sim.engine.given import GivenRequests
+from sim.engine.record import Records, Run, TurnRecord
 from sim.kv.block_pool import BlockPool
 from sim.scheduling.continuous import ContinuousScheduler, SchedulerConfig
-from sim.steptime.model import StepTimeModel
+from sim.steptime.ahead import StepPrices
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class EngineSetup:
 
     scheduler: SchedulerConfig
     num_gpu_blocks: int  # block 0 included, as vLLM counts
-    steps: StepTimeModel
+    steps: StepPrices
     frontend: FrontendTimes = FrontendTimes()
     enable_prefix_caching: bool = True
 
@@ -31,6 +34,7 @@ class LoadSetup:
     populations: tuple[Population, ...]
     stop: StopRule
     warm_start: bool = True
+    given: GivenRequests | None = None
 
 
 def engine_of(env: simpy.Environment, setup: EngineSetup) -> Engine:
@@ -39,15 +43,30 @@ def engine_of(env: simpy.Environment, setup: EngineSetup) -> Engine:
     return Engine(env, ContinuousScheduler(setup.scheduler, pool), setup.steps)
 
 
-def simulate(engine_setup: EngineSetup, load: LoadSetup, seed: int) -> Run:
-    """Run until the stop rule ends it."""
-    env = simpy.Environment()
+class Keeper(Records, Protocol):
+    """Takes the records of a run and is told when each changes no more, so that memory need not hold it."""
+
+    def over(self, record: TurnRecord, /) -> None:
+        """Take note that a turn that was sent is over."""
+        ...
+
+
+def simulate(engine_setup: EngineSetup, load: LoadSetup, seed: int, keeper: Keeper | None = None) -> Run:
+    """Run until the stop rule ends it, or everybody is done; with a `keeper` the run itself has no records."""
+    env = simpy.Environment(0.0)  # a float from the start, as all later times are
     engine = engine_of(env, engine_setup)
     if load.warm_start:
         for population in load.populations:
             engine.warm(population.workload.prefix)
-    audience = Audience(env, engine, engine_setup.frontend, load.stop)
+    records: list[TurnRecord] = []
+    if keeper is not None:
+        engine.on_over = keeper.over
+    audience = Audience(env, engine, engine_setup.frontend, load.stop, keeper or records)
     for index, population in enumerate(load.populations):
         audience.add(population, index, seed)
-    env.run(until=audience.stop)
-    return Run(audience.records, engine.log, env.now, engine_setup.num_gpu_blocks)
+    if load.given is not None:
+        audience.give(load.given)
+    with collector_off():
+        env.run(until=audience.stop)
+    engine.settle()
+    return Run(records, engine.log(), env.now, engine_setup.num_gpu_blocks)

@@ -1,9 +1,10 @@
-"""KV blocks and their prefix cache: content.py names what a full block holds, block_pool.py says who has it.
+"""KV blocks and their prefix cache: content.py names what full blocks hold, block_pool.py says who has them.
 
-Pure: no requests, clock or files.
+Blocks move in runs: extent.py. Pure: no requests, clock or files.
 """
 
 from sim.kv.block_pool import BlockPool
-from sim.kv.content import ContentTree
+from sim.kv.content import Content, ContentTree
+from sim.kv.extent import Table
 
-__all__ = ["BlockPool", "ContentTree"]
+__all__ = ["BlockPool", "Content", "ContentTree", "Table"]

@@ -7,11 +7,12 @@ token. Format: `recording.py`, and the README beside the recordings (vLLM 0.32.0
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim.kv.block_pool import BlockPool
 from sim.kv.content import ContentTree
-from sim.scheduling.continuous import Batch, ContinuousScheduler
+from sim.scheduling.batch import Batch
+from sim.scheduling.continuous import ContinuousScheduler
 from sim.scheduling.recording import RecordedPrompts, RecordedScenario, decode_scenario
 from sim.scheduling.request import Request
 from workloads.span import total_tokens
@@ -36,6 +37,14 @@ class _Progress:
     scheduled_tokens: int = 0
 
 
+class _Flight(NamedTuple):
+    """A batch with everybody who has a share of it, in order."""
+
+    batch: Batch
+    tokens: dict[Request, int]
+    sampled: list[Request]
+
+
 @dataclass(slots=True)
 class _Replay:
     scenario: RecordedScenario
@@ -45,7 +54,7 @@ class _Replay:
     due: dict[int, list[int]] = field(default_factory=dict)  # step -> indices into the scenario's list
     followers: dict[str, list[int]] = field(default_factory=dict)
     progress: dict[str, _Progress] = field(default_factory=dict)
-    in_flight: deque[Batch] = field(default_factory=deque)
+    in_flight: deque["_Flight"] = field(default_factory=deque)
     fruitless_steps: int = 0  # since a token came back
 
     def arrivals(self, step: int) -> list[str]:
@@ -61,8 +70,7 @@ class _Replay:
                     number,
                     prompt_tokens,
                     self.prompts.outputs(recorded.id),
-                    self.tree.nodes(self.prompts.conversation(recorded.id)),
-                    self.scenario.block_size,
+                    self.tree.content(self.prompts.conversation(recorded.id)),
                     priority=recorded.priority,
                     arrival=float(number if self.scenario.arrival_time_mode == "unique" else step),
                 )
@@ -71,11 +79,18 @@ class _Replay:
             names.append(recorded.id)
         return names
 
-    def returned(self, batch: Batch) -> Batch:
+    def schedule(self) -> _Flight:
+        """Decide the next batch, and spell out the decode group's part of it."""
+        batch = self.scheduler.schedule()
+        group = list(self.scheduler.group.members.values())
+        tokens = dict.fromkeys(group, 1) | {entry.request: entry.tokens for entry in batch.scheduled}
+        return _Flight(batch, tokens, group + [entry.request for entry in batch.scheduled if entry.samples])
+
+    def returned(self, flight: _Flight) -> _Flight:
         """Send a batch off and return the one that comes back: itself, or with two in flight the one before."""
-        self.in_flight.append(batch)
+        self.in_flight.append(flight)
         delayed = self.scenario.async_scheduling and len(self.in_flight) < 2
-        return Batch() if delayed else self.in_flight.popleft()
+        return _Flight(Batch(), {}, []) if delayed else self.in_flight.popleft()
 
     def finish(self, step: int, finished: list[Request]) -> None:
         """Note who finished, and when those that follow are due."""
@@ -85,21 +100,21 @@ class _Replay:
                 due = step + 1 + self.scenario.requests[index].delay_steps
                 self.due.setdefault(due, []).append(index)
 
-    def is_stuck(self, batch: Batch, returned: Batch) -> bool:
+    def is_stuck(self, flight: _Flight, returned: _Flight) -> bool:
         """Whether nothing will ever finish again: no work and nobody coming, or work that leads nowhere.
 
         The second is a request that outgrows the pool and preempts itself for ever, or, under `priority`, some
         of one rank that preempt each other in turns (vLLM does both). Where there is progress, a token comes
         back before everything known could have been computed twice.
         """
-        if any(entry.samples for entry in returned.scheduled):
+        if returned.sampled:
             self.fruitless_steps = 0
             return False
         self.fruitless_steps += 1
         present = [*self.scheduler.running, *self.scheduler.waiting]
         if self.due or not present:
             return False
-        if not (batch.scheduled or batch.preempted or returned.scheduled):
+        if not (flight.tokens or flight.batch.preempted or returned.tokens):
             return True
         return self.fruitless_steps > 2 * sum(request.known_tokens + 1 for request in present)
 
@@ -121,25 +136,30 @@ def replay(scenario: RecordedScenario, place: str = "scenario") -> Iterator[dict
                 break
             step = max(step, min(run.due))
         arrived = run.arrivals(step)
-        held = {request.id: request.num_blocks for request in run.scheduler.running}
-        batch = run.scheduler.schedule()
-        record = _decisions(step, arrived, batch, run.scheduler)
+        held = {request.id: request.table.blocks for request in run.scheduler.running}
+        flight = run.schedule()
+        record = _decisions(step, arrived, flight, run.scheduler)
         if scenario.record_block_ids:
-            record["blocks"] = _new_blocks(batch, held)
-        returned = run.returned(batch)
-        finished = run.scheduler.process(returned)
+            record["blocks"] = _new_blocks(flight, held)
+        returned = run.returned(flight)
+        finished = run.scheduler.process(returned.batch)
+        run.scheduler.settle_all()
         run.finish(step, finished)
-        _note(run.progress, step, batch, returned)
+        _note(run.progress, step, flight, returned)
         if finished:
             record["finished"] = [request.id for request in finished]
         yield record | _state(run.scheduler)
-        stuck = run.is_stuck(batch, returned)
+        stuck = run.is_stuck(flight, returned)
         steps, last_step, step = steps + 1, step, step + 1
     yield {"summary": _summary(run, steps, last_step, stuck=stuck)}
 
 
 def _start(scenario: RecordedScenario, place: str) -> _Replay:
-    pool = BlockPool(scenario.num_gpu_blocks, enable_prefix_caching=scenario.enable_prefix_caching)
+    pool = BlockPool(
+        scenario.num_gpu_blocks,
+        enable_prefix_caching=scenario.enable_prefix_caching,
+        numbered=scenario.record_block_ids,
+    )
     run = _Replay(
         scenario,
         RecordedPrompts(scenario, place),
@@ -154,11 +174,12 @@ def _start(scenario: RecordedScenario, place: str) -> _Replay:
     return run
 
 
-def _decisions(step: int, arrived: list[str], batch: Batch, scheduler: ContinuousScheduler) -> dict[str, Any]:
+def _decisions(step: int, arrived: list[str], flight: _Flight, scheduler: ContinuousScheduler) -> dict[str, Any]:
+    batch = flight.batch
     record: dict[str, Any] = {"step": step}
     if arrived:
         record["arrived"] = arrived
-    record["scheduled"] = {entry.request.id: entry.tokens for entry in batch.scheduled}
+    record["scheduled"] = {request.id: tokens for request, tokens in flight.tokens.items()}
     if batch.admitted:
         record["hit"] = {entry.request.id: entry.hit_tokens for entry in batch.admitted}
     resumed = [entry.request.id for entry in batch.admitted if entry.resumed]
@@ -172,15 +193,14 @@ def _decisions(step: int, arrived: list[str], batch: Batch, scheduler: Continuou
     return record
 
 
-def _new_blocks(batch: Batch, held: dict[str, int]) -> dict[str, list[int]]:
-    admitted = {entry.request.id for entry in batch.admitted}
+def _new_blocks(flight: _Flight, held: dict[str, int]) -> dict[str, list[int]]:
+    admitted = {entry.request.id for entry in flight.batch.admitted}
     blocks = {}
-    for entry in batch.scheduled:
-        name = entry.request.id
-        first = 0 if name in admitted else held[name]
-        new = entry.request.blocks[first:].tolist()
+    for request in flight.tokens:
+        first = 0 if request.id in admitted else held[request.id]
+        new = request.table.numbers[first:]
         if new:
-            blocks[name] = new
+            blocks[request.id] = new
     return blocks
 
 
@@ -194,22 +214,23 @@ def _state(scheduler: ContinuousScheduler) -> dict[str, Any]:
     }
 
 
-def _note(progress: dict[str, _Progress], step: int, batch: Batch, returned: Batch) -> None:
-    for admission in batch.admitted:
+def _note(progress: dict[str, _Progress], step: int, flight: _Flight, returned: _Flight) -> None:
+    for admission in flight.batch.admitted:
         of = progress[admission.request.id]
         if of.first_hit is None:
             of.first_hit = admission.hit_tokens
-    for entry in batch.scheduled:
-        of = progress[entry.request.id]
-        of.scheduled_tokens += entry.tokens
+    for request, tokens in flight.tokens.items():
+        of = progress[request.id]
+        of.scheduled_tokens += tokens
         if of.first_sched_step is None:
             of.first_sched_step = step
-    for request in batch.preempted:
+    for request in flight.batch.preempted:
         progress[request.id].preemptions += 1
-    for entry in returned.scheduled:
-        of = progress[entry.request.id]
-        of.output_len = entry.request.generated_tokens
-        if entry.samples and of.first_token_step is None:
+    for request in returned.tokens:
+        progress[request.id].output_len = request.generated_tokens
+    for request in returned.sampled:
+        of = progress[request.id]
+        if of.first_token_step is None:
             of.first_token_step = step
 
 

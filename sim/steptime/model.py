@@ -16,12 +16,12 @@ one model. Three mechanisms decide what the cliff costs:
 import math
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 from sim.catalog import Gpu, Model
 from sim.errors import ProfileError, one_of
+from sim.steptime.ahead import Stretch, ends_one_by_one
 from sim.steptime.batch import BatchShape
-from sim.steptime.operations import either_or
 from sim.steptime.profile import Linear, Profile, kv_family
 
 
@@ -49,43 +49,69 @@ class StepTimeModel:
 
     def seconds(self, batch: BatchShape) -> float:
         """Return how long the step takes."""
-        total = self.step_overhead_s + self.linear_s(batch.tokens) + batch.prefill_pairs * self.prefill_s_per_pair
-        if batch.holds_prefill:
-            floor_s = batch.prefill_kv_tokens * self.prefill_s_per_kv_token
-            total += max(0.0, floor_s - batch.prefill_pairs * self.prefill_s_per_pair)
-            total += self.prefill_overhead_s + (batch.tokens - batch.decode_rows) * self.prefill_s_per_token
+        total = self._fixed_s(batch.tokens, batch.sampled)
         if batch.decode_rows:
             total += self._decode_s(batch)
-        if batch.sampled:
-            total += self.head_per_step_s + batch.sampled * self.head_per_sequence_s
+        if batch.holds_prefill:
+            pairs_s = batch.prefill_pairs * self.prefill_s_per_pair
+            total += max(pairs_s, batch.prefill_kv_tokens * self.prefill_s_per_kv_token)
+            total += self.prefill_overhead_s + (batch.tokens - batch.decode_rows) * self.prefill_s_per_token
         if batch.tokens > self.cuda_graph_tokens and total < self.eager_floor_s:
             return self.eager_floor_s
         return total
 
-    def sped_up(self, factor: float) -> "StepTimeModel":
-        """Return the model of a device on which everything takes `factor` times less."""
-        linear_s = self.linear_s
-        times = {
-            field.name: getattr(self, field.name) / factor
-            for field in fields(self)
-            if field.name.endswith("_s") or "_s_per_" in field.name
-            if field.name != "linear_s"
-        }
-        return replace(self, linear_s=lambda tokens: linear_s(tokens) / factor, **times)
+    def ends_s(self, stretch: Stretch) -> list[float]:
+        """Return when each step of a stretch ends; bit for bit what `seconds` would add up to."""
+        rows = stretch.rows
+        if rows > self.cuda_graph_tokens and self.eager_floor_s:
+            return ends_one_by_one(self.seconds, stretch)
+        fixed_s, overhead_s, per_kv_s = self._fixed_s(rows, rows), self.decode_overhead_s, self.decode_s_per_kv_token
+        rows_s, sharpness = rows * self.decode_s_per_row, self.decode_sharpness
+        saved = self._read_once(stretch.kv_tokens_shared, rows)
+        end_s, until_s, beyond = stretch.start_s, stretch.until_s, stretch.more_steps
+        first = stretch.kv_tokens
+        ends: list[float] = []
+        for read in range(first, first + stretch.most_steps * rows, rows):
+            memory_s = (read - saved) * per_kv_s
+            if rows_s:
+                memory_s = _either_or(rows_s, memory_s, sharpness)
+            end_s += fixed_s + (overhead_s + memory_s)
+            ends.append(end_s)
+            if end_s >= until_s:
+                if not beyond:
+                    break
+                beyond -= 1
+        return ends
+
+    def _fixed_s(self, tokens: int, sampled: int) -> float:
+        """Return what a step costs whatever its requests attend to."""
+        total = self.step_overhead_s + self.linear_s(tokens)
+        if sampled:
+            total += self.head_per_step_s + sampled * self.head_per_sequence_s
+        return total
+
+    def _read_once(self, shared: float, rows: int) -> float:
+        """Return how many of the KV tokens that rows share are not read again."""
+        if rows > 1 and shared and shared / (rows - 1) <= self.shared_tokens_read_once:
+            return shared
+        return 0.0
 
     def _decode_s(self, batch: BatchShape) -> float:
-        read = float(batch.decode_kv_tokens)
-        if batch.decode_rows > 1 and batch.decode_kv_tokens_shared:
-            prefix = batch.decode_kv_tokens_shared / (batch.decode_rows - 1)
-            if prefix <= self.shared_tokens_read_once:
-                read -= batch.decode_kv_tokens_shared
-        memory_s = read * self.decode_s_per_kv_token
+        saved = self._read_once(batch.decode_kv_tokens_shared, batch.decode_rows)
+        memory_s = (batch.decode_kv_tokens - saved) * self.decode_s_per_kv_token
         if batch.holds_prefill and not self.decode_on_its_own:
             return max(memory_s, batch.decode_kv_tokens * self.prefill_tile_rows * self.prefill_s_per_pair)
         if self.decode_s_per_row:
             rows_s = batch.decode_rows * self.decode_s_per_row
-            memory_s = either_or(rows_s, memory_s, self.decode_sharpness)
+            memory_s = _either_or(rows_s, memory_s, self.decode_sharpness)
         return self.decode_overhead_s + memory_s
+
+
+def _either_or(a_s: float, b_s: float, sharpness: float) -> float:
+    """Return what `operations.either_or` does, of two numbers: every decode step asks."""
+    if a_s > b_s:
+        return a_s * math.pow(1.0 + math.pow(b_s / a_s, sharpness), 1.0 / sharpness)
+    return b_s * math.pow(1.0 + math.pow(a_s / b_s, sharpness), 1.0 / sharpness)
 
 
 def step_time_model(profile: Profile, gpu: Gpu, model: Model, kv_cache_dtype: str) -> StepTimeModel:

@@ -14,6 +14,7 @@ from sim.steptime.roofline import roofline_profile
 
 ROOFLINE = "roofline"
 AUTO = "auto"  # the shipped profile of the GPU, else a roofline
+AnyProfile = Profile | DeviceProfile
 MOST_GRAPHED_TOKENS = 512  # vLLM captures CUDA graphs up to twice max_num_seqs, and never beyond this
 
 
@@ -50,18 +51,32 @@ def step_times(profile_name: str, gpu: Gpu, model: Model, engine: Engine) -> Ste
 
     Raises ProfileError if there is none, or it is of another GPU, model or weight dtype, or lacks a dtype asked for.
     """
-    shipped = device_profile_of(gpu) if profile_name == AUTO else profile_name
-    if shipped in {None, ROOFLINE}:
-        _one_gpu(ROOFLINE, engine)
-        found = _of_model(roofline_profile(gpu, model, engine.weight_dtype), gpu, model, engine)
-        return replace(found, assumed=(f"everything, for no profile of {gpu.name} is shipped",) if not shipped else ())
-    profile_name = shipped
-    profile = load_any(profile_name)
+    return price(find_profile(profile_name, gpu), gpu, model, engine, asked=profile_name)
+
+
+def find_profile(name: str, gpu: Gpu) -> AnyProfile | None:
+    """Return the profile of that name, or for "auto" the shipped one of the GPU; None is a roofline.
+
+    Raises ProfileError if there is none, or it is broken.
+    """
+    shipped = device_profile_of(gpu) if name == AUTO else name
+    return None if shipped in {None, ROOFLINE} else load_any(shipped)
+
+
+def price(profile: AnyProfile | None, gpu: Gpu, model: Model, engine: Engine, *, asked: str) -> StepTimes:
+    """Return step times by a profile; a roofline says if it stands in for what was `asked`.
+
+    Raises ProfileError if the profile is of another GPU, model or weight dtype, or lacks a dtype asked for.
+    """
     if isinstance(profile, DeviceProfile):
         return _of_device(profile, gpu, model, engine)
-    _one_gpu(profile.name, engine)
-    _check_weight_dtype(profile, model, engine.weight_dtype)
-    return _of_model(profile, gpu, model, engine)
+    if profile is not None:
+        _one_gpu(profile.name, engine)
+        _check_weight_dtype(profile, model, engine.weight_dtype)
+        return _of_model(profile, gpu, model, engine)
+    _one_gpu(ROOFLINE, engine)
+    found = _of_model(roofline_profile(gpu, model, engine.weight_dtype), gpu, model, engine)
+    return replace(found, assumed=(f"everything, for no profile of {gpu.name} is shipped",) if asked == AUTO else ())
 
 
 def device_profile_of(gpu: Gpu) -> str | None:
@@ -89,7 +104,7 @@ def find_gpu(name: str, profile_name: str) -> Gpu:
         raise
 
 
-def load_any(name_or_path: str) -> Profile | DeviceProfile:
+def load_any(name_or_path: str) -> AnyProfile:
     """Return a profile of either kind; a device profile says `kind: device`."""
     document = read_profile(name_or_path)
     return decode_device(document) if document.data.get("kind") == "device" else decode_profile(document)

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.steptime.ahead import Stretch, ends_one_by_one
 from sim.steptime.batch import BatchShape
 from sim.steptime.profile import Term
 
@@ -73,6 +74,10 @@ class WholeSteps(msgspec.Struct, frozen=True, kw_only=True):
         """Return how long the step takes."""
         return float(np.dot(step_terms(batch), self.coefficients_s))
 
+    def ends_s(self, stretch: Stretch) -> list[float]:
+        """Return when each step of a stretch ends."""
+        return ends_one_by_one(self.seconds, stretch)
+
 
 @dataclass(slots=True)
 class Scatter:
@@ -112,3 +117,7 @@ class ScatteredSteps:
         """Return how long the step takes this time."""
         scatter = self.prefill if batch.holds_prefill else self.decode
         return float(np.dot(step_terms(batch), self.coefficients_s)) * scatter.factor()
+
+    def ends_s(self, stretch: Stretch) -> list[float]:
+        """Return when each step of a stretch ends this time."""
+        return ends_one_by_one(self.seconds, stretch)

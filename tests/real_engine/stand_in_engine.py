@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from batch_shares import shares_of
 
 from sim.engine.batch_shape import batch_shape
 from sim.kv.block_pool import BlockPool
@@ -49,24 +50,22 @@ class StandInEngine:
         """Queue a request; a token's value is its place on one line of content."""
         answer = self._rng.integers(3, 4096, output_tokens).tolist()
         self._answers[name] = list(answer)
-        nodes = self._tree.nodes([Span("tokens", token, 1) for token in [*prompt, *answer]])
-        block_size = self._scheduler.config.block_size
-        self._scheduler.add(Request(name, self._count, len(prompt), output_tokens, nodes, block_size))
+        content = self._tree.content([Span("tokens", token, 1) for token in [*prompt, *answer]])
+        self._scheduler.add(Request(name, self._count, len(prompt), output_tokens, content))
         self._count += 1
 
     def step(self) -> tuple[dict[str, list[int]], dict[str, Any]]:
         """Run one step."""
         batch = self._scheduler.schedule()
+        shares = shares_of(batch, self._scheduler)
         shape = batch_shape(batch, self._scheduler, count_shared=False)
         seconds = self._steps.seconds(shape) * float(np.exp(self._log_sd * self._rng.standard_normal()))
-        tokens = {
-            entry.request.id: [self._answers[entry.request.id].pop(0)] for entry in batch.scheduled if entry.samples
-        }
+        tokens = {entry.request.id: [self._answers[entry.request.id].pop(0)] for entry in shares if entry.samples}
         self._scheduler.process(batch)
         return tokens, {
             "cpu": seconds,
             "wall": seconds,
-            "scheduled": {entry.request.id: entry.tokens for entry in batch.scheduled},
+            "scheduled": {entry.request.id: entry.tokens for entry in shares},
             "hit": {entry.request.id: entry.hit_tokens for entry in batch.admitted},
             "preempted": [request.id for request in batch.preempted],
         }

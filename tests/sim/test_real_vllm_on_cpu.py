@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from batch_shares import shares_of
 
 from sim.kv.block_pool import BlockPool
 from sim.kv.content import ContentTree
@@ -44,7 +45,8 @@ def slot_sessions(slot: dict) -> list[Session]:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_every_step_of_the_real_engine_is_scheduled_alike(run: str) -> None:
+@pytest.mark.parametrize("numbered", [False, True], ids=["group", "one by one"])
+def test_every_step_of_the_real_engine_is_scheduled_alike(run: str, *, numbered: bool) -> None:
     """Given the arrivals, tokens, hits, preemptions, finishes and free blocks of each step are the recorded ones."""
     prompts = {}
     for number, slot in enumerate(workload(run)["slots"]):
@@ -54,15 +56,17 @@ def test_every_step_of_the_real_engine_is_scheduled_alike(run: str) -> None:
             for prompt, turn in zip(session.prompts(), session.turns, strict=True)
         ]
         prompts |= {f"s{number}t{index}": pair for index, pair in enumerate(turns)}
-    tree, scheduler = ContentTree(CONFIG.block_size), ContinuousScheduler(CONFIG, BlockPool(BLOCKS))
-    for index, step in enumerate(lines(run, "steps")):
+    tree, scheduler = ContentTree(CONFIG.block_size), ContinuousScheduler(CONFIG, BlockPool(BLOCKS, numbered=numbered))
+    count = 0
+    for step in lines(run, "steps"):
         for name in step.get("arrived", []):
             prompt, turn = prompts[name]
-            nodes = tree.nodes([*prompt.spans, prompt.output])
+            content = tree.content([*prompt.spans, prompt.output])
             tokens = total_tokens(prompt.spans)
-            scheduler.add(Request(name, index, tokens, turn.output_tokens, nodes, CONFIG.block_size))
+            scheduler.add(Request(name, count, tokens, turn.output_tokens, content))
+            count += 1
         batch = scheduler.schedule()
-        assert {entry.request.id: entry.tokens for entry in batch.scheduled} == step["scheduled"]
+        assert {entry.request.id: entry.tokens for entry in shares_of(batch, scheduler)} == step["scheduled"]
         assert {entry.request.id: entry.hit_tokens for entry in batch.admitted} == step.get("hit", {})
         assert [request.id for request in batch.preempted] == step.get("preempted", [])
         assert [len(scheduler.running), len(scheduler.waiting), scheduler.pool.num_free] == step["sched"]

@@ -27,14 +27,14 @@ STEPS = [
 
 def lines(rows: list[dict]) -> bytes:
     """Return rows as a zipped file holds them."""
-    return gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
+    return gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), mtime=0)
 
 
 def write(stem: Path, *, seed: int = 1, blocks: int = 64) -> Path:
     """Write a run of one request and return the stem."""
     stem.parent.mkdir(exist_ok=True)
     workload = draw_workload("agent", SHAPE, sessions=1, seed=seed)
-    Path(f"{stem}.workload.json.gz").write_bytes(gzip.compress(msgspec.json.encode(workload)))
+    Path(f"{stem}.workload.json.gz").write_bytes(gzip.compress(msgspec.json.encode(workload), mtime=0))
     Path(f"{stem}.summary.json").write_text(json.dumps({"engine": ENGINE | {"num_gpu_blocks": blocks}}))
     Path(f"{stem}.requests.jsonl.gz").write_bytes(lines([REQUEST]))
     Path(f"{stem}.steps.jsonl.gz").write_bytes(lines(STEPS))
@@ -83,7 +83,7 @@ def read_everything(folder: Path) -> None:
     ("suffix", "content", "says"),
     [
         (".workload.json.gz", b"not zipped", r"run\.workload\.json\.gz: .*gzip"),
-        (".workload.json.gz", gzip.compress(b"{}"), r"run\.workload\.json\.gz: .*profile"),
+        (".workload.json.gz", gzip.compress(b"{}", mtime=0), r"run\.workload\.json\.gz: .*profile"),
         (".summary.json", b'{"engine": {}}', r"run\.summary\.json: .*block_size"),
         (".summary.json", json.dumps({"engine": ENGINE, "complete": False}).encode(), "cut short"),
         (".requests.jsonl.gz", lines([REQUEST, {"id": 5}]), r"run\.requests\.jsonl\.gz:2: .*id"),

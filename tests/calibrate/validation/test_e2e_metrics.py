@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from token_times import brought_at
+from turn_records import turn_record
 
 from calibrate.validation.e2e_metrics import latency_metrics, run_metrics, spread
 from sim.engine.record import EngineLog, Outcome, Run, TurnRecord
@@ -11,9 +13,11 @@ from sim.engine.record import EngineLog, Outcome, Run, TurnRecord
 
 def record(sent_s: float, tokens_s: list[float], outcome: Outcome = Outcome.COMPLETED) -> TurnRecord:
     """Return a record whose tokens came at these times."""
-    made = TurnRecord("recorded", 0, "0", 0, 100, len(tokens_s) or 3, sent_s, outcome=outcome, hit_tokens=25)
+    made = turn_record(
+        "recorded", 0, "0", 0, 100, len(tokens_s) or 3, sent_s, outcome=outcome, hit_tokens=25, **brought_at(tokens_s)
+    )
     if tokens_s:
-        made.token_times_s, made.first_token_s, made.last_token_s = tokens_s, tokens_s[0], tokens_s[-1]
+        made.first_token_s, made.last_token_s = tokens_s[0], tokens_s[-1]
     return made
 
 

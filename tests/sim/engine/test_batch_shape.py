@@ -20,8 +20,8 @@ def scheduler_with(prompts: list[tuple[Span, ...]], *, budget: int = 8192, outpu
     scheduler = ContinuousScheduler(SchedulerConfig(max_num_batched_tokens=budget), BlockPool(1000))
     for number, spans in enumerate(prompts):
         length = sum(span.length for span in spans)
-        nodes = tree.nodes([*spans, Span(f"answer {number}", 0, output)])
-        scheduler.add(Request(str(number), number, length, output, nodes, 16))
+        content = tree.content([*spans, Span(f"answer {number}", 0, output)])
+        scheduler.add(Request(str(number), number, length, output, content))
     return scheduler
 
 

@@ -1,4 +1,7 @@
-"""Every recorded decision of the real vLLM scheduler is made again, in the same order, with the same blocks."""
+"""Every recorded decision of the real vLLM scheduler is made again, in the same order, with the same blocks.
+
+Each recording is followed twice: with block numbers, request by request, and without, by the decode group.
+"""
 
 import json
 from pathlib import Path
@@ -25,26 +28,35 @@ def parametrised(folder: Path) -> list[Any]:
     return found or [pytest.param(None, id="absent", marks=absent)]
 
 
-def assert_same_decisions(path: Path) -> None:
-    """Compare line by line as parsed JSON, the order of keys included."""
-    ours = [json.dumps(record) for record in replay(decode_scenario(path.read_bytes(), str(path)), str(path))]
+def assert_same_decisions(path: Path, *, numbered: bool) -> None:
+    """Compare line by line as parsed JSON, the order of keys included; block numbers where both have them."""
+    scenario = json.loads(path.read_bytes())
+    both = numbered and scenario.get("record_block_ids", False)
+    changed = json.dumps(scenario | {"record_block_ids": numbered}).encode()
     golden = path.with_name(path.name.replace(SUFFIX, ".golden.jsonl"))
-    recorded = [json.dumps(json.loads(line)) for line in golden.read_text().splitlines()]
+    ours = list(replay(decode_scenario(changed, str(path)), str(path)))
+    recorded = [json.loads(line) for line in golden.read_text().splitlines()]
+    ours, recorded = (
+        [json.dumps({key: value for key, value in record.items() if both or key != "blocks"}) for record in records]
+        for records in (ours, recorded)
+    )
     for line, (mine, theirs) in enumerate(zip(ours, recorded, strict=False), start=1):
         assert mine == theirs, f"{golden}:{line}"
     assert len(ours) == len(recorded)
 
 
+@pytest.mark.parametrize("numbered", [True, False], ids=["one by one", "group"])
 @pytest.mark.parametrize("path", parametrised(RECORDINGS))
-def test_recorded_vllm_decisions_are_reproduced(path: Path) -> None:
+def test_recorded_vllm_decisions_are_reproduced(path: Path, *, numbered: bool) -> None:
     """Each of vLLM 0.32.0's recordings, header to summary."""
-    assert_same_decisions(path)
+    assert_same_decisions(path, numbered=numbered)
 
 
+@pytest.mark.parametrize("numbered", [True, False], ids=["one by one", "group"])
 @pytest.mark.parametrize("path", parametrised(OWN))
-def test_our_own_recordings_are_reproduced(path: Path) -> None:
+def test_our_own_recordings_are_reproduced(path: Path, *, numbered: bool) -> None:
     """Always there: `by_hand` was worked out with pencil and paper, the others are vLLM 0.32.0's own decisions."""
-    assert_same_decisions(path)
+    assert_same_decisions(path, numbered=numbered)
 
 
 @pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"no recordings at {RECORDINGS}")

@@ -1,50 +1,20 @@
 """What must hold in every step of every run, whatever the settings: conservation, budgets, progress, exact counts."""
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from batch_shares import shares_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scheduler_strategies import MOST_TOKENS, Asked, asked, configs
 
 from sim.kv import BlockPool, ContentTree
-from sim.scheduling import ContinuousScheduler, Request, SchedulerConfig
-from sim.scheduling.continuous import Batch, check_integrity
+from sim.scheduling import ContinuousScheduler, SchedulerConfig
+from sim.scheduling.batch import Batch
+from sim.scheduling.continuous import check_integrity
 from sim.scheduling.request import Status
-from workloads import Span
-
-MOST_TOKENS = 90
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request to be made: how much of its prompt is shared, how much its own, and when it comes."""
-
-    shared: int
-    own: int
-    output: int
-    step: int
-    priority: int
-
-
-asked = st.builds(
-    Asked, st.integers(0, 40), st.integers(1, 20), st.integers(1, 30), st.integers(0, 20), st.integers(0, 2)
-)
-configs = st.builds(
-    SchedulerConfig,
-    max_num_batched_tokens=st.integers(1, 70),
-    max_num_seqs=st.integers(1, 6),
-    max_model_len=st.just(MOST_TOKENS + 1),
-    block_size=st.sampled_from([1, 2, 4, 5, 16]),
-    enable_chunked_prefill=st.booleans(),
-    policy=st.sampled_from(["fcfs", "priority"]),
-    long_prefill_token_threshold=st.sampled_from([0, 0, 1, 7]),
-    long_prefill_token_threshold_adaptive=st.booleans(),
-    watermark=st.sampled_from([0.0, 0.0, 0.1, 0.5]),
-    scheduler_reserve_full_isl=st.booleans(),
-    async_scheduling=st.booleans(),
-).map(lambda config: config if config.enable_chunked_prefill else replace(config, max_num_batched_tokens=MOST_TOKENS))
 
 
 class Run:
@@ -53,27 +23,12 @@ class Run:
     def __init__(self, config: SchedulerConfig, asked: list[Asked], spare_blocks: int, *, caching: bool) -> None:
         tree = ContentTree(config.block_size)
         self.asked = asked
-        self.requests = [self.request(tree, number, of, config.block_size) for number, of in enumerate(asked)]
+        self.requests = [of.request(tree, number) for number, of in enumerate(asked)]
         most = max(request.prompt_tokens + request.output_tokens - 1 for request in self.requests)
         pool = BlockPool(1 - (-most // config.block_size) + spare_blocks, enable_prefix_caching=caching)
         self.scheduler = ContinuousScheduler(config, pool)
         self.tokens = dict.fromkeys(self.requests, 0)
         self.preemptions = 0
-
-    @staticmethod
-    def request(tree: ContentTree, number: int, of: Asked, block_size: int) -> Request:
-        """Make a request whose content is settled beforehand, its answer included."""
-        spans = [Span("shared", 0, of.shared), Span(number, 0, of.own + of.output)]
-        return Request(
-            f"r{number}",
-            number,
-            of.shared + of.own,
-            of.output,
-            tree.nodes(spans),
-            block_size,
-            priority=of.priority,
-            arrival=float(number),
-        )
 
     def go(self) -> None:
         """Step until nothing is left; a run that takes longer than twice all its tokens a request is stuck."""
@@ -93,25 +48,28 @@ class Run:
             if not scheduler.config.async_scheduling or len(in_flight) == 2:
                 for request in scheduler.process(in_flight.popleft()):
                     assert request.status is Status.FINISHED
-                    assert request.num_blocks == 0
+                    assert request.table.blocks == 0
             self.check_state()
             step += 1
 
     def check_batch(self, batch: Batch) -> None:
         """Check what one step decided."""
         config = self.scheduler.config
-        assert sum(entry.tokens for entry in batch.scheduled) <= config.max_num_batched_tokens
+        shares = shares_of(batch, self.scheduler)
+        self.scheduler.settle_all()
+        assert sum(entry.tokens for entry in shares) <= config.max_num_batched_tokens
         assert len(self.scheduler.running) <= config.max_num_seqs
-        assert len({entry.request for entry in batch.scheduled}) == len(batch.scheduled)
+        assert len({entry.request for entry in shares}) == len(shares)
         assert not (batch.preempted and batch.admitted), "a step that preempted admits nobody"
-        for request, hit, _ in batch.admitted:
-            assert hit % config.block_size == 0
-            assert hit < request.known_tokens, "a hit leaves at least one token to compute"
-        for request, tokens, before, samples in batch.scheduled:
-            assert tokens > 0
-            assert request.computed_tokens == before + tokens
-            assert samples == (before + tokens == request.known_tokens + request.in_flight_outputs - samples)
-            self.tokens[request] += tokens
+        for admission in batch.admitted:
+            assert admission.hit_tokens % config.block_size == 0
+            assert admission.hit_tokens < admission.request.known_tokens, "a hit leaves at least one token to compute"
+        for entry in shares:
+            request, upto = entry.request, entry.computed_before + entry.tokens
+            assert entry.tokens > 0
+            assert request.computed_tokens == upto
+            assert entry.samples == (upto == request.known_tokens + request.in_flight_outputs - entry.samples)
+            self.tokens[request] += entry.tokens
         self.preemptions += len(batch.preempted)
 
     def check_state(self) -> None:
@@ -119,10 +77,10 @@ class Run:
         check_integrity(self.scheduler)
         for request in self.scheduler.running:
             assert request.computed_tokens <= request.known_tokens + request.in_flight_outputs
-            assert request.num_blocks * request.block_size >= request.computed_tokens
-            assert request.num_registered <= request.num_blocks
+            assert request.table.blocks * self.scheduler.config.block_size >= request.computed_tokens
+            assert 0 <= request.table.registered <= request.table.blocks
         for request in self.scheduler.waiting:
-            assert request.num_blocks == request.computed_tokens == 0
+            assert request.table.blocks == request.computed_tokens == 0
         assert all(request.in_flight_outputs in {0, 1} for request in self.requests)
 
 
@@ -195,5 +153,5 @@ def test_an_idle_scheduler_schedules_nothing() -> None:
     """Neither requests nor tokens."""
     scheduler, _ = small()
     assert not scheduler.has_requests
-    assert sum(entry.tokens for entry in scheduler.schedule().scheduled) == 0
+    assert scheduler.schedule().is_empty
     assert scheduler.process(Batch()) == []
