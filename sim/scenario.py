@@ -6,6 +6,7 @@ own flag names. Every unknown key, wrong type or impossible number is one line w
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from sim.catalog import KV_DTYPES
@@ -59,7 +60,18 @@ class BurstsSpec(Spec, tag_field="kind", tag="bursts", frozen=True):
             raise ValueError(f"jitter_s {self.jitter_s:g} must be below interval_s {self.interval_s:g}")
 
 
-LoadSpec = ClosedLoopSpec | PoissonSpec | ConstantRateSpec | BurstsSpec
+class TraceSpec(Spec, tag_field="kind", tag="trace", frozen=True):
+    """Recorded requests at their own times; a path that is not absolute counts from the scenario's folder."""
+
+    path: str
+    format: Literal["vidur"] = "vidur"
+    repeat: Annotated[int, Meta(ge=1, le=1_000_000)] = 1  # so often in a row
+    rate_scale: Annotated[float, Meta(gt=0, le=1e6)] = 1.0  # 2.0: twice as fast
+    limit: Count | None = None  # only so many of its first requests
+
+
+SessionsSpec = ClosedLoopSpec | PoissonSpec | ConstantRateSpec | BurstsSpec
+LoadSpec = SessionsSpec | TraceSpec
 
 
 class StopSpec(Spec, frozen=True):
@@ -193,9 +205,9 @@ class Scenario(Spec, frozen=True):
     weight_dtype: str
     profile: str
     engine: EngineSpec
-    workload: WorkloadSpec
     load: LoadSpec
-    stop: StopSpec
+    workload: WorkloadSpec | None = None  # of sessions; a trace has its own
+    stop: StopSpec | None = None  # needed for sessions; a trace ends
     description: str = ""
     frontend: FrontendSpec | None = None
     background: BackgroundSpec | None = None
@@ -207,7 +219,14 @@ class Scenario(Spec, frozen=True):
     variants: list[VariantSpec] = []
 
     def __post_init__(self) -> None:
-        if self.stop.sessions_per_client is not None and not isinstance(self.load, ClosedLoopSpec):
+        if isinstance(self.load, TraceSpec):
+            self._check_trace()
+        else:
+            missing = next((name for name in ("workload", "stop") if getattr(self, name) is None), None)
+            if missing is not None:
+                raise ValueError(f"{missing} is required but missing")
+        has_clients = isinstance(self.load, ClosedLoopSpec)
+        if self.stop is not None and self.stop.sessions_per_client is not None and not has_clients:
             raise ValueError("stop.sessions_per_client needs load.kind closed: open loops have no clients")
         names = [BASE_VARIANT, *(variant.name for variant in self.variants)]
         if len(set(names)) < len(names):
@@ -216,11 +235,19 @@ class Scenario(Spec, frozen=True):
         if sorted(set(levels)) != levels:
             raise ValueError(f"load levels {levels} must ascend without repeats")
 
+    def _check_trace(self) -> None:
+        for name in ("workload", "background"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} has no place beside load.kind trace: the trace is all that is sent")
+        msgspec.structs.force_setattr(self, "seeds", 1)  # nothing is drawn
+
 
 def load_levels(load: LoadSpec) -> list[int]:
     """Return the swept numbers."""
     if isinstance(load, ClosedLoopSpec):
         return load.sessions
+    if isinstance(load, TraceSpec):
+        return [1]
     return load.sessions_per_burst if isinstance(load, BurstsSpec) else load.sessions_per_minute
 
 
@@ -228,4 +255,6 @@ def load_unit(load: LoadSpec) -> str:
     """Return what the swept numbers count."""
     if isinstance(load, ClosedLoopSpec):
         return "sessions"
+    if isinstance(load, TraceSpec):
+        return "trace"
     return "sessions per burst" if isinstance(load, BurstsSpec) else "sessions per minute"

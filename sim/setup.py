@@ -1,13 +1,15 @@
 """From a scenario to something that runs: catalog, ledger and profile looked up, names resolved, all once."""
 
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
-from sim.catalog import Gpu, Model, load_model
+from sim.catalog import Gpu, Model, linear_weight_bytes, load_model
 from sim.engine.clients import Population, StopRule
 from sim.engine.frontend import FrontendTimes
+from sim.engine.given import GivenRequests
 from sim.engine.simulation import EngineSetup, LoadSetup
-from sim.errors import ScenarioError
+from sim.errors import RefusalError
 from sim.memory import BatchLimits, MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
 from sim.results.metrics import Slo
 from sim.scenario import (
@@ -20,10 +22,11 @@ from sim.scenario import (
     PoissonSpec,
     Scenario,
     StaggeredStartSpec,
+    TraceSpec,
 )
 from sim.scheduling.continuous import SchedulerConfig
+from sim.steptime.pricing import AnyProfile, StepTimes, find_gpu, find_profile, price
 from sim.steptime.pricing import Engine as StepEngine
-from sim.steptime.pricing import StepTimes, find_gpu, step_times
 from sim.steptime.profile import Frontend
 from sim.workload_spec import (
     ConstantSpec,
@@ -38,22 +41,52 @@ from sim.workload_spec import (
 from workloads.agent import AgentWorkload
 from workloads.arrivals import Arrivals, Bursts, CommonStart, ConstantRate, Poisson, StaggeredStart, Start
 from workloads.distributions import Constant, Distribution, Exponential, Lognormal, Normal, Uniform
+from workloads.traces import FORMATS, Trace, read_trace
 
 MAIN = "session"
 BACKGROUND = "background"
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
-    """A scenario with everything it names looked up."""
+class Parts:
+    """A scenario and everything it names: plain data, from which any process assembles the same deployment."""
 
     scenario: Scenario
     gpu: Gpu
     model: Model
+    profile: AnyProfile | None  # None: a roofline
+    trace: Trace | None = None  # of a load that is one
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A scenario's parts, put together."""
+
+    parts: Parts
     ledger: MemoryLedger
     step_times: StepTimes
     engine: EngineSetup
     overrides: tuple[str, ...] = ()  # of --set, for whoever reads the result
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was asked for."""
+        return self.parts.scenario
+
+    @property
+    def gpu(self) -> Gpu:
+        """What it runs on."""
+        return self.parts.gpu
+
+    @property
+    def model(self) -> Model:
+        """What it serves."""
+        return self.parts.model
+
+    @property
+    def trace(self) -> Trace | None:
+        """What is sent, where the load is a recorded trace."""
+        return self.parts.trace
 
     @property
     def slo(self) -> Slo:
@@ -62,7 +95,15 @@ class Deployment:
 
     @property
     def arithmetic(self) -> SessionArithmetic:
-        """The division people make by hand: with the source's tokens a session where it names them, else ours."""
+        """The division people make by hand: with the source's tokens a session where it names them, else ours.
+
+        For a trace it is of whole requests.
+        """
+        if self.trace is not None:
+            totals = self.trace.totals
+            unique = (totals.prompt_tokens + totals.output_tokens) // totals.requests
+            return SessionArithmetic(self.ledger.kv_cache_tokens, 0, unique)
+        assert self.scenario.workload is not None
         main = workload(self.scenario.workload)
         published = self.scenario.published
         given = published.unique_tokens_per_session if published is not None else None
@@ -72,6 +113,10 @@ class Deployment:
     def load_at(self, level: int) -> LoadSetup:
         """Return the users at one load level."""
         scenario = self.scenario
+        stop = scenario.stop
+        rule = StopRule() if stop is None else StopRule(stop.requests, stop.duration_s, stop.sessions_per_client)
+        if self.trace is not None:
+            return LoadSetup((), rule, scenario.warm_start, GivenRequests(MAIN, self.trace))
         populations = [_population(scenario, level)]
         if scenario.background is not None:
             background = scenario.background
@@ -85,27 +130,44 @@ class Deployment:
                     ends_run=False,
                 )
             )
-        stop = scenario.stop
-        return LoadSetup(
-            tuple(populations),
-            StopRule(stop.requests, stop.duration_s, stop.sessions_per_client),
-            scenario.warm_start,
-        )
+        return LoadSetup(tuple(populations), rule, scenario.warm_start)
 
 
 def deploy(scenario: Scenario, place: str) -> Deployment:
     """Look everything up; `place` names the scenario in errors.
 
-    Raises a KvcliffError for an unknown GPU, model, dtype or profile, and ScenarioError if the engine would
+    Raises a KvcliffError for an unknown GPU, model, dtype or profile, and RefusalError if the engine would
     refuse to start.
     """
+    return assemble(look_up(scenario, place), place)
+
+
+def look_up(scenario: Scenario, place: str) -> Parts:
+    """Find everything a scenario names; paths in it are relative to `place`, its file.
+
+    Raises a KvcliffError for an unknown GPU, model, dtype or profile, with the nearest valid name, and WorkloadError
+    for a trace that cannot be read.
+    """
     gpu, model = find_gpu(scenario.gpu, scenario.profile), load_model(scenario.model)
+    if scenario.weight_dtype != "auto":
+        linear_weight_bytes(scenario.weight_dtype)
+    trace = find_trace(scenario.load, place) if isinstance(scenario.load, TraceSpec) else None
+    return Parts(scenario, gpu, model, find_profile(scenario.profile, gpu), trace)
+
+
+def assemble(parts: Parts, place: str) -> Deployment:
+    """Put together what was found; `place` names the scenario in errors.
+
+    Raises RefusalError if the engine would refuse to start, ProfileError if the profile is of something else, and
+    MemoryLedgerError if the model cannot be split so.
+    """
+    scenario, gpu, model = parts.scenario, parts.gpu, parts.model
     ledger = memory_ledger(gpu, model, memory_settings(scenario))
     if ledger.refusal is not None:
-        raise ScenarioError(f"{place}: the engine would not start: {ledger.refusal}")
+        raise RefusalError(f"{place}: the engine would not start: {ledger.refusal}")
     engine = scenario.engine
-    priced = step_times(
-        scenario.profile,
+    priced = price(
+        parts.profile,
         gpu,
         model,
         StepEngine(
@@ -115,6 +177,7 @@ def deploy(scenario: Scenario, place: str) -> Deployment:
             max_num_seqs=ledger.limits.max_num_seqs,
             enforce_eager=engine.enforce_eager,
         ),
+        asked=scenario.profile,
     )
     setup = EngineSetup(
         scheduler=scheduler_config(engine, ledger.limits),
@@ -123,7 +186,16 @@ def deploy(scenario: Scenario, place: str) -> Deployment:
         frontend=_frontend(scenario, priced.frontend),
         enable_prefix_caching=engine.enable_prefix_caching,
     )
-    return Deployment(scenario, gpu, model, ledger, priced, setup)
+    return Deployment(parts, ledger, priced, setup)
+
+
+def find_trace(load: TraceSpec, place: str) -> Trace:
+    """Return a load's trace, read through once so that what is wrong with it is said now.
+
+    Raises WorkloadError, with the line and column, for a file that is none.
+    """
+    path = Path(place).parent / load.path
+    return read_trace(path, FORMATS[load.format], repeat=load.repeat, rate_scale=load.rate_scale, limit=load.limit)
 
 
 def memory_settings(scenario: Scenario) -> MemorySettings:
@@ -133,8 +205,9 @@ def memory_settings(scenario: Scenario) -> MemorySettings:
 
 def scheduler_config(engine: EngineSpec, limits: BatchLimits) -> SchedulerConfig:
     """Return the scheduler's part of the engine flags, what they leave open filled in."""
-    config = SchedulerConfig(policy=engine.scheduling_policy, **_shared_flags(engine, SchedulerConfig))
-    return replace(config, max_num_batched_tokens=limits.max_num_batched_tokens, max_num_seqs=limits.max_num_seqs)
+    flags = _shared_flags(engine, SchedulerConfig)
+    flags |= {"max_num_batched_tokens": limits.max_num_batched_tokens, "max_num_seqs": limits.max_num_seqs}
+    return SchedulerConfig(policy=engine.scheduling_policy, **flags)
 
 
 def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:
@@ -162,6 +235,7 @@ def _frontend(scenario: Scenario, own: Frontend) -> FrontendTimes:
 
 
 def _population(scenario: Scenario, level: int) -> Population:
+    assert scenario.workload is not None
     main = Population(MAIN, workload(scenario.workload), CommonStart(), priority=0)
     load = scenario.load
     if isinstance(load, ClosedLoopSpec):
@@ -186,8 +260,8 @@ def _arrivals(load: LoadSpec, level: int) -> Arrivals:
             return ConstantRate(level / 60)
         case BurstsSpec():
             return Bursts(level, load.interval_s, load.jitter_s)
-        case ClosedLoopSpec():
-            raise AssertionError("closed loops have clients, not arrivals")
+        case ClosedLoopSpec() | TraceSpec():
+            raise AssertionError("closed loops and traces have no sessions that arrive")
 
 
 def _distribution(spec: Number | DistributionSpec) -> Distribution:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from workloads.session import Prompt
-from workloads.span import Span
+from workloads.span import Span, total_tokens
 
 
 class RecordedRequest(NamedTuple):
@@ -16,4 +16,5 @@ class RecordedRequest(NamedTuple):
     @classmethod
     def of(cls, at_s: float, spans: Sequence[Span], output_tokens: int, name: str) -> "RecordedRequest":
         """Return a request whose answer nobody else's prompt holds."""
-        return cls(at_s, Prompt(tuple(spans), Span(f"answer {name}", 0, output_tokens)))
+        answer = Span(f"answer {name}", 0, output_tokens)
+        return cls(at_s, Prompt(tuple(spans), answer, over_from=total_tokens(spans)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from workloads.errors import WorkloadError
-from workloads.span import Span, joined
+from workloads.span import Span, joined, total_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,20 @@ class Turn:
 
 
 class Prompt(NamedTuple):
-    """One turn as the engine sees it: the prompt, and the content its output will have."""
+    """One turn as the engine sees it: the prompt, and the content its output will have.
+
+    Where it is known that no later prompt holds the tokens from one on (those of the output come after the prompt's),
+    `over_from` is the first of them.
+    """
 
     spans: tuple[Span, ...]
     output: Span
+    over_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A conversation: a prefix others may share, then turns on a line of content of its own."""
+    """A conversation: a prefix others may share, then turns on lines of content of its own, named after it."""
 
     name: str
     prefix: tuple[Span, ...]
@@ -59,7 +64,13 @@ class Session:
             point += turn.new_tokens
             line = self.name if self.keeps_output else f"{self.name} answer {index}"
             output = Span(line, point, turn.output_tokens)
-            yield Prompt(context, output)
+            yield Prompt(context, output, self._over_from(index, context))
             if self.keeps_output:
                 context = joined([*context, output])
                 point += turn.output_tokens
+
+    def _over_from(self, index: int, context: tuple[Span, ...]) -> int | None:
+        """Return the first token that no prompt after this turn's holds."""
+        if index == len(self.turns) - 1:
+            return total_tokens(self.prefix)
+        return None if self.keeps_output else total_tokens(context)

@@ -39,7 +39,8 @@ def write_files(result: Result, variants: Mapping[str, Result], out: Path) -> li
             )
             written += save_figure(figure, folder / "variants")
         written.append(write_csv(folder / "points.csv", result.points))
-        written.append(write_csv(folder / "turns.csv", turn_rows(result)))
+        if result.turns:
+            written.append(write_csv(folder / "turns.csv", turn_rows(result)))
         with replacing(folder / "result.json") as path:
             path.write_text(json.dumps(result_json(result, variants), indent=1) + "\n", encoding="utf-8")
         written.append(folder / "result.json")

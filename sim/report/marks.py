@@ -30,6 +30,7 @@ class Look:
     color: str
     marker: str
     width: float = 2
+    dashes: Any = "solid"  # a line style of matplotlib
 
 
 def column(rows: Iterable[Row], key: str) -> NDArray[np.float64]:
@@ -47,6 +48,7 @@ def curve(axes: Axes, rows: Sequence[Row], metric: str, look: Look, label: str) 
         marker=look.marker,
         markersize=5.5 if len(rows) <= 15 else 3,
         linewidth=look.width,
+        linestyle=look.dashes,
         markeredgecolor="white",
         markeredgewidth=0.7,
         label=label,

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from sim.engine.record import Outcome, TurnRecord
-from sim.run import Result
+from sim.engine.record import Outcome
+from sim.run import Result, turn_rows
 from sim.scheduling.replay import POLICY_VERSION
 from sim.setup import Deployment
 from sim.units import gib, seconds
@@ -78,9 +78,9 @@ def _beyond_positions(deployment: Deployment) -> str:
 
 def _doubts(result: Result) -> Iterator[str]:
     """Yield what makes the figures mean less than they seem to."""
-    refused = [record for run in result.first_runs.values() for record in run.records if _was_refused(record)]
+    refused = [row for row in turn_rows(result) if row["outcome"] == Outcome.REFUSED.value]
     if refused:
-        longest = max(record.prompt_tokens for record in refused)
+        longest = max(row["prompt_tokens"] for row in refused)
         ledger = result.deployment.ledger
         yield (
             f"Turns were refused as too long: prompts of up to {longest:,} tokens, where max_model_len is "
@@ -98,10 +98,6 @@ def _doubts(result: Result) -> Iterator[str]:
     ]
     if spans and all(low == high for low, high in spans):
         yield "All seeds gave the same: nothing in this scenario is random, so there is no interval."
-
-
-def _was_refused(record: TurnRecord) -> bool:
-    return record.outcome is Outcome.REFUSED
 
 
 def amount(count: float, unit: str) -> str:

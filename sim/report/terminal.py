@@ -20,7 +20,7 @@ LEAST_COLUMNS = 80
 
 def print_result(result: Result, variants: Mapping[str, Result], *, check: bool = False) -> None:
     """Print everything a planner reads first."""
-    console = _console()
+    console = plain_console()
     scenario = result.deployment.scenario
     console.print(Text.assemble((scenario.name, "bold"), "  ", scenario.description))
     for line in assumptions(result.deployment):
@@ -52,7 +52,7 @@ class _PlainConsole(Console):
         raise BrokenPipeError
 
 
-def _console() -> Console:
+def plain_console() -> Console:
     """Return a console of at least 80 columns that takes brackets in names for brackets."""
     console = _PlainConsole(highlight=False, markup=False)
     console.width = max(console.width, LEAST_COLUMNS)
@@ -61,7 +61,7 @@ def _console() -> Console:
 
 def print_comparison(results: Sequence[Result]) -> None:
     """Print one line a scenario: capacity, what division says, what was published, what the simulation says."""
-    console = _console()
+    console = plain_console()
     console.print(Rule("compared", style="dim"))
     console.print(comparison_table(comparison_rows(results)))
 
@@ -114,7 +114,7 @@ def variant_rows(result: Result, variants: Mapping[str, Result], where: float) -
 
 def print_files(paths: Sequence[Path]) -> None:
     """Say where the files went."""
-    console = _console()
+    console = plain_console()
     console.print()
     for path in paths:
         console.print(f"wrote {path}", style="dim", soft_wrap=True)

@@ -5,8 +5,10 @@ engine with room for everything. What is slow there too (prefill, queueing, deco
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 KNEE_RATIO = 3.0
 
@@ -29,26 +31,43 @@ def past_knee(ratios: Ratios) -> bool:
     return bool(known) and sum(known) / len(known) > KNEE_RATIO
 
 
-def find_knee(tested: Mapping[int, Ratios], ratios_at: Callable[[int], Ratios] | None = None) -> Knee:
-    """Return the knee of the tested counts, refined by bisection where `ratios_at` can test more.
+def find_knee(tested: Mapping[int, Ratios], probed: Mapping[int, Ratios] = MappingProxyType({})) -> Knee:
+    """Return the knee of the tested counts, refined by what was probed between them: see `next_probe`."""
+    grid, refined, _ = _bisected(tested, probed)
+    if grid is None:
+        return Knee(None, None, None, None)
+    known = {**tested, **probed}
+    single = [_of_seed(known, seed) for seed in range(len(tested[grid]))]
+    found = [count for count in single if count is not None]
+    return Knee(grid, refined, min(found, default=None), max(found, default=None))
+
+
+def next_probe(tested: Mapping[int, Ratios], probed: Mapping[int, Ratios]) -> int | None:
+    """Return the count to simulate next in order to refine the knee; None when nothing is left to find out.
 
     Bisection takes the ratio to cross 3 once between the last count below the knee and the first past it.
     """
-    counts = sorted(tested)
-    grid = next((count for count in counts if past_knee(tested[count])), None)
+    return _bisected(tested, probed)[2]
+
+
+class _Bisected(NamedTuple):
+    grid: int | None  # the smallest tested count past the knee
+    refined: int | None  # the smallest known one
+    probe: int | None  # the next to test
+
+
+def _bisected(tested: Mapping[int, Ratios], probed: Mapping[int, Ratios]) -> _Bisected:
+    grid = next((count for count in sorted(tested) if past_knee(tested[count])), None)
     if grid is None:
-        return Knee(None, None, None, None)
-    known = dict(tested)
-    below = max((count for count in counts if count < grid), default=0)
+        return _Bisected(None, None, None)
+    below = max((count for count in tested if count < grid), default=0)
     above = grid
-    while ratios_at is not None and above - below > 1:
+    while above - below > 1:
         middle = (above + below) // 2
-        known[middle] = ratios_at(middle)
-        below, above = (below, middle) if past_knee(known[middle]) else (middle, above)
-    seeds = len(tested[grid])
-    single = [_of_seed(known, seed) for seed in range(seeds)]
-    found = [count for count in single if count is not None]
-    return Knee(grid, above, min(found, default=None), max(found, default=None))
+        if middle not in probed:
+            return _Bisected(grid, above, middle)
+        below, above = (below, middle) if past_knee(probed[middle]) else (middle, above)
+    return _Bisected(grid, above, None)
 
 
 def _of_seed(known: Mapping[int, Ratios], seed: int) -> int | None:

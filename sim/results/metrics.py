@@ -9,12 +9,14 @@ tokens at first admission.
 """
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sim.engine.record import Outcome, Run, TurnRecord
+from sim.engine.record import Outcome, Run
+from sim.results.token_gaps import token_gaps
+from sim.results.turn_table import OUTCOMES, Rows, TurnTable, table_of
 
 PERCENTILES = (50, 90, 95, 99)
 OVERDUE_SHARE = 0.01  # a p99 may leave one turn in a hundred out
@@ -28,11 +30,13 @@ class Slo:
     ttft_p99_s: float | None = None
     tpot_p99_s: float | None = None
 
-    def met_by_turn(self, ttft_s: float, tpot_s: float) -> bool:
-        """Whether one turn stays within the limits (for goodput)."""
-        slow_start = self.ttft_p99_s is not None and ttft_s > self.ttft_p99_s
-        slow_tokens = self.tpot_p99_s is not None and tpot_s > self.tpot_p99_s
-        return not (slow_start or slow_tokens)
+    def met_by_turns(self, ttft_s: NDArray[np.float64], tpot_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether each turn stays within the limits (for goodput); a TPOT of NaN does."""
+        met = np.ones(len(ttft_s), bool)
+        for limit_s, seconds in ((self.ttft_p99_s, ttft_s), (self.tpot_p99_s, tpot_s)):
+            if limit_s is not None:
+                met &= ~(seconds > limit_s)
+        return met
 
     def met_by_point(self, point: dict[str, float]) -> bool:
         """Whether a load point's percentiles stay within the limits; neither silence nor 1 % overdue turns do."""
@@ -46,63 +50,65 @@ class Slo:
 
 def run_metrics(run: Run, population: str, slo: Slo) -> dict[str, float]:
     """Return the metrics of one population's turns in one run."""
-    turns = [record for record in run.records if record.population == population]
-    done = [record for record in turns if record.outcome is Outcome.COMPLETED]
-    ttft = [record.ttft_s for record in done]
-    tpot = [_tpot_s(record) for record in done]
-    good = sum(slo.met_by_turn(t, p) for t, p in zip(ttft, tpot, strict=True))
-    admitted = [record for record in turns if not math.isnan(record.scheduled_s)]
+    return table_metrics(table_of(run.records), run, population, slo)
+
+
+def table_metrics(table: TurnTable, run: Run, population: str, slo: Slo) -> dict[str, float]:
+    """Return the metrics of one population's turns in a table; of the run only its totals are read."""
+    mine = table.of(population)
+    turns, completed = mine.turns, mine.completed()
+    done, further = completed.turns, completed.received_tokens() - 1
+    ttft, e2e = done["first_token_s"] - done["arrival_s"], done["last_token_s"] - done["arrival_s"]
+    tpot = np.full(len(done), math.nan)
+    np.divide(e2e - ttft, further, out=tpot, where=further > 0)
+    asked = ~np.isnan(turns["scheduled_s"])
     duration_s = run.duration_s or math.nan
     metrics: dict[str, float] = {"requests": len(done)}
     metrics |= _percentiles("ttft", ttft)
-    metrics |= _percentiles("tpot", [value for value in tpot if not math.isnan(value)])
-    metrics |= _percentiles("itl", _gaps(done))
-    metrics |= _percentiles("e2e", [record.e2e_s for record in done])
+    metrics |= _percentiles("tpot", tpot[further > 0])
+    metrics |= dict(zip(_keys("itl"), token_gaps(completed).percentiles(PERCENTILES), strict=True))
+    metrics |= _percentiles("e2e", e2e)
     metrics |= {
         "requests_per_s": len(done) / duration_s,
-        "output_tokens_per_s": sum(record.output_tokens for record in done) / duration_s,
-        "goodput_requests_per_s": good / duration_s,
-        "prefix_hit_rate": _share(
-            sum(record.hit_tokens for record in admitted), sum(record.prompt_tokens for record in admitted)
-        ),
-        "preemptions": sum(record.preemptions for record in turns),
-        "reprefilled_tokens": sum(record.reprefilled_tokens for record in turns),
+        "output_tokens_per_s": _total(done["output_tokens"]) / duration_s,
+        "goodput_requests_per_s": int(np.count_nonzero(slo.met_by_turns(ttft, tpot))) / duration_s,
+        "prefix_hit_rate": _share(_total(turns["hit_tokens"][asked]), _total(turns["prompt_tokens"][asked])),
+        "preemptions": _total(turns["preemptions"]),
+        "reprefilled_tokens": _total(turns["reprefilled_tokens"]),
         "kv_usage_peak": run.log.kv_usage_peak,
         "kv_usage_mean": run.log.kv_usage_mean,
         "evicted_blocks": run.log.evicted_blocks,
         "running_peak": run.log.running_peak,
         "engine_busy": _share(run.log.busy_s, run.duration_s),
-        "overdue": sum(_is_overdue(record, run.duration_s, slo) for record in turns),
-        "unfinished": sum(record.outcome is Outcome.UNFINISHED for record in turns),
-        "refused": sum(record.outcome is Outcome.REFUSED for record in turns),
+        "overdue": _overdue(turns, run.duration_s, slo),
+        "unfinished": mine.count(Outcome.UNFINISHED),
+        "refused": mine.count(Outcome.REFUSED),
         "duration_s": run.duration_s,
     }
     return metrics
 
 
-def _is_overdue(record: TurnRecord, now_s: float, slo: Slo) -> bool:
-    """Whether an unfinished turn has waited for its first token longer than promised when the run stops."""
-    if record.outcome is not Outcome.UNFINISHED or slo.ttft_p99_s is None:
-        return False
-    until_s = record.token_times_s[0] if record.token_times_s else now_s
-    return until_s - record.arrival_s > slo.ttft_p99_s
+def _overdue(turns: Rows, now_s: float, slo: Slo) -> int:
+    """Return how many unfinished turns waited for their first token longer than promised when the run stopped."""
+    if slo.ttft_p99_s is None:
+        return 0
+    left = turns[turns["outcome"] == OUTCOMES.index(Outcome.UNFINISHED)]
+    until_s = np.where(np.isnan(left["first_seen_s"]), now_s, left["first_seen_s"])
+    return int(np.count_nonzero(until_s - left["arrival_s"] > slo.ttft_p99_s))
 
 
-def _tpot_s(record: TurnRecord) -> float:
-    tokens = len(record.token_times_s) - 1
-    return (record.e2e_s - record.ttft_s) / tokens if tokens else math.nan
+def _percentiles(name: str, values: NDArray[np.float64]) -> dict[str, float]:
+    if not len(values):
+        return dict.fromkeys(_keys(name), math.nan)
+    return dict(zip(_keys(name), np.percentile(values, PERCENTILES).tolist(), strict=True))
 
 
-def _gaps(records: Iterable[TurnRecord]) -> Sequence[float]:
-    gaps = [np.diff(record.token_times_s) for record in records if len(record.token_times_s) > 1]
-    return np.concatenate(gaps).tolist() if gaps else []
+def _keys(name: str) -> list[str]:
+    return [f"{name}_p{percentile}_s" for percentile in PERCENTILES]
 
 
-def _percentiles(name: str, values: Sequence[float]) -> dict[str, float]:
-    keys = [f"{name}_p{percentile}_s" for percentile in PERCENTILES]
-    if not values:
-        return dict.fromkeys(keys, math.nan)
-    return dict(zip(keys, np.percentile(values, PERCENTILES).tolist(), strict=True))
+def _total(values: NDArray[np.int32]) -> int:
+    return int(values.sum(dtype=np.int64))
 
 
 def _share(part: float, whole: float) -> float:

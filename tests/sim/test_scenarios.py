@@ -13,6 +13,7 @@ from sim.run import run_scenario
 from sim.scenario import Scenario, load_levels
 from sim.setup import Deployment, deploy
 from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
+from workloads.span import total_tokens
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -73,7 +74,12 @@ def test_a_scenario_runs_and_gives_finite_numbers(path: Path) -> None:
 def test_no_prompt_of_a_scenario_outgrows_max_model_len(path: Path) -> None:
     """By the largest lengths that its distributions give: a refused turn would end its session early."""
     deployment = deployed(path)
-    population = deployment.load_at(1).populations[0]
+    load = deployment.load_at(1)
+    if load.given is not None:
+        lengths = [total_tokens(prompt.spans) + prompt.output.length for _, prompt in load.given.requests]
+        assert max(lengths) <= deployment.scenario.engine.max_model_len
+        return
+    population = load.populations[0]
     rng = np.random.default_rng(0)
     deepest = 0
     for number in range(200):

@@ -1,5 +1,6 @@
 """Small deployments in which one limit breaks latency, and whether it is the one that gets the blame."""
 
+import math
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from sim.results.cause import RELIEFS, Cause, with_faster_gpu
 from sim.run import Result, run_scenario, turn_rows
 from sim.scenario import Scenario
 from sim.setup import deploy
+from sim.steptime.ahead import Stretch
+from sim.steptime.batch import BatchShape
 from sim.strict_yaml import apply_overrides, decode, parse_yaml
 
 BASE = """
@@ -79,8 +82,9 @@ def test_past_the_knee_the_cache_has_evicted_and_below_it_has_not(kv_bound: Resu
 def test_turn_rows_hold_every_turn_of_the_first_seed_once(kv_bound: Result) -> None:
     """One flat row a turn and level."""
     rows = list(turn_rows(kv_bound))
-    assert len(rows) == sum(len(run.records) for run in kv_bound.first_runs.values())
-    assert {row["sessions"] for row in rows} == {1, 2, 8}
+    asked = {point["sessions"]: 2 * 6 * point["sessions"] for point in kv_bound.points}  # two sessions of six turns
+    assert {level: sum(row["sessions"] == level for row in rows) for level in asked} == asked
+    assert len({(row["sessions"], row["session"], row["turn"]) for row in rows}) == len(rows)
     assert {row["outcome"] for row in rows} == {"completed"}
 
 
@@ -143,10 +147,13 @@ def test_the_first_limit_that_explains_is_named_and_compute_last() -> None:
 def test_a_faster_gpu_divides_every_step_by_ten() -> None:
     """Whatever is in the batch."""
     deployment = result_of(levels=[1], explain=False).deployment
-    steps, faster = deployment.engine.steps, with_faster_gpu(deployment.engine).steps
-    run = next(iter(result_of(levels=[1], explain=False).first_runs.values()))
-    assert run.records
-    for tokens in (1, 300, 5000):
-        assert faster.linear_s(tokens) == pytest.approx(steps.linear_s(tokens) / 10)
-    for name in ("step_overhead_s", "head_per_step_s", "prefill_s_per_pair", "decode_s_per_kv_token"):
-        assert getattr(faster, name) == pytest.approx(getattr(steps, name) / 10)
+    prices, faster = deployment.engine.steps, with_faster_gpu(deployment.engine).steps
+    batches = (
+        BatchShape(1, 1, 0.0, 1, 900),
+        BatchShape(300, 2, 45_000.0, 0, 0, 0.0, holds_prefill=True, prefill_kv_tokens=300),
+        BatchShape(2048, 12, 3e6, 11, 120_000, 0.0, holds_prefill=True, prefill_kv_tokens=9_000),
+    )
+    for batch in batches:
+        assert faster.seconds(batch) == pytest.approx(prices.seconds(batch) / 10)
+    stretch = Stretch(4, 4_000, 0.0, 0.0, math.inf, 30)
+    assert faster.ends_s(stretch) == pytest.approx([end_s / 10 for end_s in prices.ends_s(stretch)])

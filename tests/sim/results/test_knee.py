@@ -1,13 +1,13 @@
 """The knee on made-up ratios, and the capacity under an SLO."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.results.knee import KNEE_RATIO, Knee, find_knee, past_knee, slo_capacity
+from sim.results.knee import KNEE_RATIO, Knee, Ratios, find_knee, next_probe, past_knee, slo_capacity
 
 GRID = [1, 6, 10, 12, 14, 20, 48]
 
@@ -20,6 +20,15 @@ def step_at(knee: int, seeds: int = 3) -> Callable[[int], list[float]]:
 def on_grid(ratios_at: Callable[[int], list[float]]) -> dict[int, list[float]]:
     """Return the ratios of the grid's counts."""
     return {count: ratios_at(count) for count in GRID}
+
+
+def bisected(tested: Mapping[int, Ratios], ratios_at: Callable[[int], Ratios]) -> Knee:
+    """Return the knee after probing until nothing is left to find out."""
+    probed: dict[int, Ratios] = {}
+    while (count := next_probe(tested, probed)) is not None:
+        assert count not in probed
+        probed[count] = ratios_at(count)
+    return find_knee(tested, probed)
 
 
 def test_a_point_is_past_the_knee_beyond_a_mean_ratio_of_three() -> None:
@@ -39,8 +48,8 @@ def test_no_count_past_the_knee_is_no_knee() -> None:
     def fail(count: int) -> list[float]:
         raise AssertionError(count)
 
-    assert find_knee(on_grid(step_at(49)), fail) == Knee(None, None, None, None)
-    assert find_knee({}, fail) == Knee(None, None, None, None)
+    assert bisected(on_grid(step_at(49)), fail) == Knee(None, None, None, None)
+    assert bisected({}, fail) == Knee(None, None, None, None)
 
 
 def test_without_bisection_the_knee_is_the_first_tested_count_past_it() -> None:
@@ -57,7 +66,7 @@ def test_bisection_finds_the_exact_count_and_tests_no_more_than_it_must(knee: in
         asked.append(count)
         return step_at(knee)(count)
 
-    found = find_knee(on_grid(step_at(knee)), ratios_at)
+    found = bisected(on_grid(step_at(knee)), ratios_at)
     grid = next(count for count in GRID if count >= knee)
     below = max((count for count in GRID if count < grid), default=0)
     assert found == Knee(grid, knee, knee, knee)
@@ -67,8 +76,8 @@ def test_bisection_finds_the_exact_count_and_tests_no_more_than_it_must(knee: in
 
 def test_a_first_point_already_past_the_knee_is_refined_down_to_one_session() -> None:
     """Below the smallest tested count there may be anything; one session is the least there is."""
-    assert find_knee({8: [9.0], 16: [9.0]}, lambda _: [9.0]) == Knee(8, 1, 1, 1)
-    assert find_knee({1: [9.0], 16: [9.0]}, lambda _: [9.0]) == Knee(1, 1, 1, 1)
+    assert bisected({8: [9.0], 16: [9.0]}, lambda _: [9.0]) == Knee(8, 1, 1, 1)
+    assert bisected({1: [9.0], 16: [9.0]}, lambda _: [9.0]) == Knee(1, 1, 1, 1)
     assert find_knee({8: [9.0]}) == Knee(8, 8, 8, 8)
 
 

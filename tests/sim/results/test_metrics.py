@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from token_times import brought_at
+from turn_records import turn_record
 
 from sim.engine.record import EngineLog, Outcome, Run, TurnRecord
 from sim.json_output import _clean
@@ -15,21 +17,21 @@ from sim.results.metrics import Slo, run_metrics
 
 def turn(arrival_s: float, tokens_s: list[float], *, hit: int = 0, population: str = "session") -> TurnRecord:
     """Return a completed turn of 100 prompt tokens whose tokens came at these times."""
-    return TurnRecord(
-        population=population,
-        client=0,
-        session="session 0.0",
-        turn=0,
-        prompt_tokens=100,
-        output_tokens=len(tokens_s),
-        arrival_s=arrival_s,
+    return turn_record(
+        population,
+        0,
+        "session 0.0",
+        0,
+        100,
+        len(tokens_s),
+        arrival_s,
         queued_s=arrival_s,
         scheduled_s=arrival_s,
         first_token_s=tokens_s[0],
         last_token_s=tokens_s[-1],
         hit_tokens=hit,
         outcome=Outcome.COMPLETED,
-        token_times_s=tokens_s,
+        **brought_at(tokens_s),
     )
 
 
@@ -37,7 +39,7 @@ def cut_off(*, admitted: bool) -> TurnRecord:
     """Return a turn that the end of the run cut off, waiting or running."""
     record = turn(9.0, [math.nan], hit=80 if admitted else 0)
     record.scheduled_s = 9.5 if admitted else math.nan
-    record.outcome, record.token_times_s = Outcome.UNFINISHED, []
+    record.outcome, record.token_steps = Outcome.UNFINISHED, ()
     return record
 
 

@@ -1,0 +1,120 @@
+"""A recorded trace in a scenario, from the file to the metrics, and what is said of one that is wrong."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import kvcliff
+
+from sim.engine.clients import StopRule
+from sim.errors import KvcliffError
+from sim.run import run_scenario
+from sim.scenario import Scenario, load_levels, load_unit
+from sim.setup import MAIN, Deployment, deploy
+from sim.strict_yaml import apply_overrides, decode, load_yaml
+
+TRACE = "arrived_at,num_prefill_tokens,num_decode_tokens\n" + "".join(
+    f"{number / 2},{100 + 7 * number},{5 + number}\n" for number in range(12)
+)
+SCENARIO = """
+name: traced
+gpu: L4
+model: Qwen3-4B
+weight_dtype: fp8
+profile: l4-qwen3-4b-fp8
+engine: {kv_cache_dtype: fp8, kv_cache_tokens: 20000, max_model_len: 4096}
+load: {kind: trace, path: trace.csv}
+slo: {ttft_p99_s: 2.0}
+"""
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Path:
+    """Return a scenario with a trace beside it."""
+    (tmp_path / "trace.csv").write_text(TRACE, encoding="utf-8")
+    path = tmp_path / "traced.yaml"
+    path.write_text(SCENARIO, encoding="utf-8")
+    return path
+
+
+def deployed(path: Path, *overrides: str) -> Deployment:
+    """Return the scenario with some keys changed."""
+    return deploy(decode(apply_overrides(load_yaml(path), overrides), Scenario), str(path))
+
+
+def test_every_request_of_the_trace_is_sent_at_its_time(traced: Path) -> None:
+    """The path counts from the scenario's folder; one level, one seed, and the trace ends the run."""
+    deployment = deployed(traced)
+    assert (load_levels(deployment.scenario.load), load_unit(deployment.scenario.load)) == ([1], "trace")
+    result = run_scenario(deployment)
+    assert result.seeds == 1
+    assert [row["arrival_s"] for row in result.turns[1]] == [number / 2 for number in range(12)]
+    assert [row["prompt_tokens"] for row in result.turns[1]] == [100 + 7 * number for number in range(12)]
+    assert {row["population"] for row in result.turns[1]} == {MAIN}
+    assert result.points[0]["requests"] == 12
+    assert result.points[0]["knee_ratio"] == pytest.approx(1.0)
+
+
+def test_it_may_be_repeated_denser_cut_and_stopped(traced: Path) -> None:
+    """Options of the load, and a stop rule."""
+    setup = deployed(traced, "load={kind: trace, path: trace.csv, repeat: 3, rate_scale: 2, limit: 4}").load_at(1)
+    assert setup.given is not None
+    assert [one.at_s for one in setup.given.requests] == [n / 4 + turn for turn in range(3) for n in range(4)]
+    assert setup.stop == StopRule()
+    stopped = deployed(traced, "stop={duration_s: 2.2}")
+    assert stopped.load_at(1).stop == StopRule(duration_s=2.2)
+    result = run_scenario(stopped)
+    assert (result.points[0]["duration_s"], len(result.turns[1])) == (2.2, 5)
+
+
+def test_the_division_by_hand_is_of_whole_requests(traced: Path) -> None:
+    """A request has 149 tokens on average, and no prefix."""
+    by_hand = deployed(traced).arithmetic
+    assert (by_hand.shared_prefix_tokens, by_hand.unique_tokens_per_session) == (0, 149)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("load.path=other.csv", "other.csv: No such file or directory"),
+        ("load.format=vidor", "load.format 'vidor' is not one of vidur (did you mean 'vidur'?)"),
+        ("load.repeat=0", "load.repeat 0 must be >= 1"),
+        ("load.rate_scale=0", "load.rate_scale 0 must be > 0"),
+        ("load.limits=3", "load.limits is not a known key (did you mean 'limit'?)"),
+        (
+            "workload={shared_prefix_tokens: 0, turns: 1, new_tokens: 1, output_tokens: 1}",
+            "workload has no place",
+        ),
+        (
+            "background={sessions: 1, workload: {shared_prefix_tokens: 0, turns: 1, new_tokens: 1, output_tokens: 1}}",
+            "background has no place beside load.kind trace",
+        ),
+        ("stop={sessions_per_client: 1}", "stop.sessions_per_client needs load.kind closed"),
+        ("load={kind: poisson, sessions_per_minute: [1]}", "workload is required but missing"),
+    ],
+)
+def test_what_fits_no_trace_is_refused(refused: Callable[..., str], traced: Path, key: str, said: str) -> None:
+    """In one line that names the key, with nothing written."""
+    assert said in refused(traced, "--set", key)
+
+
+def test_a_stop_rule_is_still_required_of_sessions(traced: Path) -> None:
+    """They would never end."""
+    workload = "workload={shared_prefix_tokens: 0, turns: 1, new_tokens: 1, output_tokens: 1}"
+    with pytest.raises(KvcliffError, match="stop is required but missing"):
+        deployed(traced, workload, "load={kind: closed, sessions: [1]}")
+
+
+def test_a_bad_row_is_found_before_anything_is_simulated(refused: Callable[..., str], traced: Path) -> None:
+    """File, line, column and value."""
+    (traced.parent / "trace.csv").write_text(TRACE + "6.5,many,3\n", encoding="utf-8")
+    assert "trace.csv:14: num_prefill_tokens 'many' must be a whole number" in refused(traced)
+
+
+def test_a_trace_takes_no_points(refused: Callable[..., str], traced: Path) -> None:
+    """Three traces at once is not what it would do."""
+    assert "takes no --points" in refused(traced, "--points", "3")
+    swept = kvcliff("sweep", traced, "--points", "3", "--out", traced.parent / "out")
+    assert (swept.exit_code, swept.stderr.count("\n")) == (2, 1)
+    assert "takes no --points" in swept.stderr
+    assert kvcliff("run", traced, "--points", "1", "--quick", "--json").exit_code == 0
