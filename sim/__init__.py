@@ -7,7 +7,8 @@ Start with these, in this order:
     engine/engine.py, engine/clients.py                                the loop and the sessions around it
     results/knee.py, results/cause.py                                  the answers
     scenario.py, setup.py, run.py                                      from a YAML file to a result
+    sweep/task.py, sweep/runner.py, sweep/store.py                     many simulations, anywhere, resumed
 
 A file imports only lower rooms (import-linter checks it): errors, units -> catalog -> memory, steptime -> kv ->
-scheduling -> engine -> results -> scenario -> setup -> run -> report -> commands -> cli.
+scheduling -> engine -> results -> scenario -> setup -> sweep -> run -> report -> commands -> cli.
 """

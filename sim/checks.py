@@ -44,9 +44,9 @@ def _failures(result: Result) -> Iterator[str]:
 
 
 def _slope_s(result: Result) -> float | None:
-    first, last = result.points[0], result.points[-1]
-    if first is last:
+    if len(result.points) < 2:
         return None
+    first, last = result.points[0], result.points[-1]
     return (last["ttft_p50_s"] - first["ttft_p50_s"]) / (last["sessions"] - first["sessions"])
 
 

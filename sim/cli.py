@@ -5,6 +5,7 @@ nobody reads the output.
 """
 
 import os
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +15,9 @@ import click
 
 from sim.command_group import CommandGroup
 from sim.errors import KvcliffError
+
+_MOST_SESSIONS = 100_000
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")  # 6, 1-48, 1-48:2
 
 
 class _Group(CommandGroup):
@@ -85,11 +89,29 @@ def _overrides(function: Any) -> Any:
     )(function)
 
 
+def _grid(function: Any) -> Any:
+    for option in (
+        click.option("--jobs", type=click.IntRange(1, 1024), help="Worker processes; 1: none.  [default: one a core]"),
+        click.option("--seeds", type=click.IntRange(1, 1000), help="Replicates a point instead of the scenario's."),
+        click.option(
+            "--points",
+            metavar="N,N-M,...",
+            help="Session counts to simulate instead of the scenario's: 1,6,12 or 1-48 or 1-48:2.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def _scenarios(function: Any) -> Any:
+    path = click.Path(path_type=Path)
+    return click.argument("scenarios", metavar="SCENARIO...", nargs=-1, required=True, type=path)(function)
+
+
 @main.command()
-@click.argument("scenarios", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@_scenarios
 @_overrides
-@click.option("--points", metavar="N,N,...", help="Session counts to simulate instead of the scenario's.")
-@click.option("--seeds", type=click.IntRange(1, 1000), help="Replicates a point instead of the scenario's.")
+@_grid
 @click.option("--variants", is_flag=True, help="Also run the scenario's variants: what-ifs and open choices.")
 @click.option("--quick", is_flag=True, help="Skip the bisection of the knee and the search for its cause.")
 @click.option("--check", is_flag=True, help="Exit with 1 if the scenario's checks fail.")
@@ -99,17 +121,26 @@ def _overrides(function: Any) -> Any:
     help="Folder for charts and CSV files; a folder named after the scenario is made in it.  [default: out, "
     "none with --json]",
 )
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.parquet",
+    help="Write every turn of one load level here as it ends, and not to turns.csv: memory stays small however long "
+    "the run is. FILE.steps.parquet gets the steps.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def run(
     scenarios: tuple[Path, ...],
     overrides: tuple[str, ...],
     points: str | None,
     seeds: int | None,
+    jobs: int | None,
     *,
     variants: bool,
     quick: bool,
     check: bool,
     out: Path | None,
+    records: Path | None,
     as_json: bool,
 ) -> None:
     """Simulate scenarios: table, knee and its cause, SLO capacity, chart; several are compared."""
@@ -125,6 +156,8 @@ def run(
         out=out if out is not None or as_json else Path("out"),
         as_json=as_json,
         check=check,
+        records=records,
+        jobs=jobs,
     )
     failed = run_command(options)
     if check and failed:
@@ -136,13 +169,55 @@ def run(
 def _levels(points: str | None) -> list[int] | None:
     if points is None:
         return None
-    try:
-        levels = [int(part) for part in points.split(",")]
-    except ValueError:
-        _refuse(f"--points {points!r} must be whole numbers joined by commas, such as 1,6,12")
-    if min(levels) < 1 or max(levels) > 100_000:
-        _refuse(f"--points {points!r} must lie between 1 and 100,000")
-    return sorted(set(levels))
+    levels: set[int] = set()
+    for part in points.split(","):
+        found = _RANGE.fullmatch(part.strip())
+        if found is None:
+            _refuse(f"--points {points!r} must be whole numbers or ranges joined by commas, such as 1,6,12 or 1-48:2")
+        first, last, step = (
+            int(text or default) for text, default in zip(found.groups(), (0, found[1], 1), strict=True)
+        )
+        if last < first or not step:
+            _refuse(f"--points {points!r}: {part.strip()} must ascend, such as 1-48 or 1-48:2")
+        if first < 1 or last > _MOST_SESSIONS:
+            _refuse(f"--points {points!r} must lie between 1 and {_MOST_SESSIONS:,}")
+        levels.update(range(first, last + 1, step))
+    return sorted(levels)
+
+
+@main.command()
+@_scenarios
+@click.option(
+    "--over",
+    multiple=True,
+    metavar="KEY=VALUE,VALUE",
+    help="Simulate each value of one key, e.g. engine.kv_cache_dtype=fp8,auto. Repeatable: all combinations.",
+)
+@_overrides
+@_grid
+@click.option("--quick", is_flag=True, help="Skip the bisection of each knee and the search for its cause.")
+@click.option("--cluster", metavar="URL", help="Simulate on a running cluster: dask://host:port or ray://host:port.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("out/sweep"),
+    show_default=True,
+    help="Folder for table, chart and what is already simulated; the same folder again goes on where it stopped.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+def sweep(*, points: str | None, quick: bool, **flags: Any) -> None:
+    """Simulate every combination of settings: knee, SLO capacity and TTFT of each, one chart; resumable.
+
+    Finished simulations are kept in the output folder at once. Run again after an interruption, or with more values,
+    points or seeds, and only what is new is simulated. Exits with 1 if a simulation failed; the rest is kept.
+    """
+    from sim.commands.sweep import SweepOptions, sweep_command
+
+    if flags["cluster"] is not None and flags["jobs"] is not None:
+        _refuse("--jobs is for this machine, --cluster has its own workers: give one of them")
+    options = SweepOptions(levels=_levels(points), explain=not quick, **flags)
+    if not sweep_command(options):
+        sys.exit(1)
 
 
 @main.command()

@@ -2,12 +2,14 @@
 
 KvcliffError
 ├── ScenarioError      a scenario or a setting in it
+│   └── RefusalError   settings with which the engine would not start
 ├── ProfileError       a step-time profile
 ├── CatalogError       an unknown or broken GPU or model
 ├── RecordingError     a recorded scheduler scenario
 ├── MeasurementError   a file of measured times
 ├── MemoryLedgerError  settings the ledger cannot account for
-└── CalibrationError   a calibration that cannot start, or a file it cannot go on with
+├── CalibrationError   a calibration that cannot start, or a file it cannot go on with
+└── ClusterError       a cluster that cannot be reached, or whose workers cannot simulate
 
 Each message is one line: place, key, value, rule and the nearest valid name. The command line prints it
 and exits with 2. `workloads.WorkloadError` stands apart so that `workloads` stays a leaf.
@@ -26,6 +28,10 @@ class KvcliffError(Exception):
 
 class ScenarioError(KvcliffError):
     """A scenario file or a setting in it is wrong."""
+
+
+class RefusalError(ScenarioError):
+    """The engine would refuse to start with these settings."""
 
 
 class ProfileError(KvcliffError):
@@ -50,6 +56,10 @@ class MemoryLedgerError(KvcliffError):
 
 class CalibrationError(KvcliffError):
     """A calibration cannot start, or its file cannot be gone on with."""
+
+
+class ClusterError(KvcliffError):
+    """A cluster cannot be reached, or its workers cannot simulate."""
 
 
 def did_you_mean(word: str, valid: "Iterable[str]") -> str:

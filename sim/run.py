@@ -1,21 +1,31 @@
-"""Runs a scenario: every load level, every seed, with and without a KV limit; then the knee and its cause."""
+"""Runs scenarios: every load level, every seed, with and without a KV limit; then the knee and its cause.
 
-import gc
+What is to be found out about a deployment is an exploration: it asks for tasks, a round at a time, and learns what
+they gave. Many explorations share each round, so that all cores, or a cluster, are busy however many there are.
+"""
+
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import TypeVar
 
-from sim.engine.record import Run
-from sim.engine.simulation import simulate
-from sim.results.cause import RELIEFS, Cause, with_unlimited_kv
-from sim.results.knee import Knee, find_knee, slo_capacity
-from sim.results.metrics import run_metrics
-from sim.results.replicates import rests_on_few, summarise
+from sim.errors import ScenarioError
+from sim.results.cause import RELIEFS, Cause
+from sim.results.knee import Knee, Ratios, find_knee, next_probe, slo_capacity
+from sim.results.levels import Level, Metrics, level_of
+from sim.results.parquet_file import RecordFiles
 from sim.scenario import load_levels, load_unit
-from sim.setup import MAIN, Deployment
+from sim.setup import Deployment
+from sim.sweep.local import LocalRunner
+from sim.sweep.runner import Job, Runner
+from sim.sweep.task import Failure, Outcome, Task, TurnRow
 
-Progress = Callable[[str], None]
+Progress = Callable[[int, int], None]  # simulations done, and of how many so far known
+Answers = Sequence[Outcome | Failure]
+_T = TypeVar("_T")
+Asking = Generator[Sequence[Task], Answers, _T]  # yields tasks, is sent their outcomes in the same order
+KV_CACHE = "KV cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +38,25 @@ class Result:
     knee: Knee
     slo_sessions: int | None
     cause: Cause | None  # of the knee; else of the first broken SLO
-    first_runs: Mapping[int, Run] = field(repr=False, default_factory=dict)  # seed 0, by level
+    turns: Mapping[int, list[TurnRow]] = field(repr=False, default_factory=dict)  # of seed 0, by level, if asked for
+    failed: Mapping[Task, Failure] = field(default_factory=dict)  # levels of which no point is known, and why
 
     @property
     def load_unit(self) -> str:
         """What `sessions` counts."""
         return load_unit(self.deployment.scenario.load)
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """What to find out about a deployment; what is None goes by its scenario."""
+
+    deployment: Deployment
+    levels: Sequence[int] | None = None
+    seeds: int | None = None
+    explain: bool = True  # also refine the knee by bisection and look for the cause
+    turns: bool = True  # also keep a row a turn of the first seed
+    records: RecordFiles | None = None  # take the turns and steps of the first seed at the one level there is
 
 
 def run_scenario(
@@ -42,35 +65,129 @@ def run_scenario(
     levels: Sequence[int] | None = None,
     seeds: int | None = None,
     explain: bool = True,
-    progress: Progress = lambda _: None,
+    runner: Runner | None = None,
 ) -> Result:
-    """Simulate all load levels with replicated seeds and find the knee; `progress` is told of each run.
+    """Simulate all load levels with replicated seeds and find the knee; `runner` is this process if none is given.
 
-    `explain` also refines the knee by bisection and looks for the cause.
+    `explain` also refines the knee by bisection and looks for the cause. Raises RuntimeError if a simulation fails.
     """
-    scenario = deployment.scenario
-    levels = load_levels(scenario.load) if levels is None else levels
-    seeds = scenario.seeds if seeds is None else seeds
-    points: list[dict[str, float]] = []
-    ratios: dict[int, list[float]] = {}
-    first_runs: dict[int, Run] = {}
-    for level in levels:
-        point, ratios[level], first_runs[level] = _point(deployment, level, seeds, progress)
-        points.append(point)
+    exploration = Exploration(deployment, levels, seeds, explain)
+    return run_all([exploration], LocalRunner(1) if runner is None else runner, keep_going=False)[0]
 
-    def ratios_at(level: int) -> list[float]:
-        return _point(deployment, level, seeds, progress)[1]
 
-    knee = find_knee(ratios, ratios_at if explain else None)
+def run_all(
+    explorations: Sequence[Exploration],
+    runner: Runner,
+    progress: Progress = lambda _done, _of: None,
+    *,
+    keep_going: bool = True,
+) -> list[Result]:
+    """Return what each exploration found, in their order; a task that fails costs its own level only.
+
+    Without `keep_going` the first failure raises: ScenarioError where the user can mend it, such as a full disk, else
+    RuntimeError with the traceback of where it happened.
+    """
+    asking = {index: explore(one) for index, one in enumerate(explorations)}
+    answers: dict[int, Answers | None] = dict.fromkeys(asking)
+    results: dict[int, Result] = {}
+    done = 0
+    while asking:
+        asked: dict[int, Sequence[Task]] = {}
+        for index, generator in list(asking.items()):
+            try:
+                asked[index] = generator.send(answers[index])  # type: ignore[arg-type]  # None starts a generator
+            except StopIteration as stop:
+                results[index] = stop.value
+                del asking[index]
+        jobs = [Job(explorations[index].deployment, task) for index, tasks in asked.items() for task in tasks]
+        found: dict[int, Outcome | Failure] = {}
+        for finished in runner(jobs) if jobs else ():
+            found[finished.place] = outcome = finished.outcome
+            if isinstance(outcome, Failure) and not keep_going:
+                if not outcome.trace:
+                    raise ScenarioError(outcome.error)
+                raise RuntimeError(f"{jobs[finished.place].task}: {outcome.error}\n{outcome.trace}")
+            progress(done + len(found), done + len(jobs))
+        done += len(jobs)
+        in_order = (found[index] for index in range(len(jobs)))
+        answers = {index: [next(in_order) for _ in tasks] for index, tasks in asked.items()}
+    return [results[index] for index in range(len(explorations))]
+
+
+def explore(what: Exploration) -> Asking[Result]:
+    """Ask for the grid, then for what refines its knee, then for what explains it."""
+    deployment = what.deployment
+    seeds = deployment.scenario.seeds if what.seeds is None else what.seeds
+    levels = load_levels(deployment.scenario.load) if what.levels is None else what.levels
+    grid = yield from _simulated(levels, seeds, turns=what.turns, records=what.records)
+    tested: dict[int, Ratios] = {level: one.ratios for level, one in grid.known.items()}
+    probed: dict[int, Ratios] = {}
+    failed = dict(grid.failed)
+    while what.explain and (count := next_probe(tested, probed)) is not None:
+        probe = yield from _simulated([count], seeds)
+        failed |= probe.failed
+        if probe.failed:
+            break
+        probed[count] = probe.known[count].ratios
+    knee = find_knee(tested, probed)
+    points = [one.point for one in grid.known.values()]
     met = [deployment.slo.met_by_point(point) for point in points]
     has_slo = deployment.slo.ttft_p99_s is not None or deployment.slo.tpot_p99_s is not None
     past_kv_knee = knee.sessions is not None
     where = knee.sessions if past_kv_knee else _first_broken(points, met) if has_slo else None
     cause = None
-    if explain and where is not None:
-        cause = _cause(deployment, where, seeds, points, progress, past_kv_knee=past_kv_knee)
-    slo_sessions = slo_capacity(levels, met) if has_slo else None
-    return Result(deployment, seeds, points, knee, slo_sessions, cause, first_runs)
+    if what.explain and where is not None:
+        relieved, lost = yield from _relieved(grid.known[where].point, where, seeds)
+        cause = Cause(where, grid.known[where].point["ttft_p99_s"], relieved, past_kv_knee)
+        failed |= lost
+    slo_sessions = slo_capacity(list(grid.known), met) if has_slo else None
+    return Result(deployment, seeds, points, knee, slo_sessions, cause, grid.turns, failed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    known: dict[int, Level]
+    failed: dict[Task, Failure]
+    turns: dict[int, list[TurnRow]]
+
+
+def _simulated(
+    levels: Sequence[int], seeds: int, *, turns: bool = False, records: RecordFiles | None = None
+) -> Asking[_Grid]:
+    """Ask for each level with each seed, with and without a KV limit; a level with a failure is not known."""
+
+    def asked(level: int, seed: int, lifted: str | None) -> Task:
+        shown = seed == 0 and lifted is None
+        return Task(level, seed, lifted, turns and shown, records if shown else None)
+
+    tasks = [asked(level, seed, lifted) for level in levels for seed in range(seeds) for lifted in (None, KV_CACHE)]
+    outcomes = dict(zip(tasks, (yield tasks), strict=True))
+    failed = {task: outcome for task, outcome in outcomes.items() if isinstance(outcome, Failure)}
+    metrics: dict[tuple[int, str | None], list[Metrics]] = {}
+    rows: dict[int, list[TurnRow]] = {}
+    for task, outcome in outcomes.items():
+        if isinstance(outcome, Outcome):
+            metrics.setdefault((task.level, task.lifted), []).append(outcome.metrics)
+            rows |= {} if outcome.turns is None else {task.level: outcome.turns}
+    lost = {task.level for task in failed}
+    whole = [level for level in levels if level not in lost]
+    known = {level: level_of(level, metrics[level, None], metrics[level, KV_CACHE]) for level in whole}
+    return _Grid(known, failed, rows)
+
+
+def _relieved(
+    point: Mapping[str, float], level: int, seeds: int
+) -> Asking[tuple[dict[str, float], dict[Task, Failure]]]:
+    """Ask for p99 TTFT without each limit, over the same seeds; the point itself already knows the unlimited KV."""
+    tasks = [Task(level, seed, limit) for limit in RELIEFS if limit != KV_CACHE for seed in range(seeds)]
+    outcomes = dict(zip(tasks, (yield tasks), strict=True))
+    p99_s: dict[str, list[float]] = {limit: [] for limit in RELIEFS}
+    for task, outcome in outcomes.items():
+        if isinstance(outcome, Outcome) and not math.isnan(outcome.metrics["ttft_p99_s"]):
+            p99_s[str(task.lifted)].append(outcome.metrics["ttft_p99_s"])
+    relieved = {limit: fmean(values) if values else math.nan for limit, values in p99_s.items()}
+    relieved[KV_CACHE] = point["unlimited_kv_ttft_p99_s"]
+    return relieved, {task: outcome for task, outcome in outcomes.items() if isinstance(outcome, Failure)}
 
 
 def _first_broken(points: Sequence[dict[str, float]], met: Sequence[bool]) -> int | None:
@@ -79,81 +196,7 @@ def _first_broken(points: Sequence[dict[str, float]], met: Sequence[bool]) -> in
     return next((int(point["sessions"]) for point in broken), None)
 
 
-def _point(
-    deployment: Deployment, level: int, seeds: int, progress: Progress
-) -> tuple[dict[str, float], list[float], Run]:
-    load, slo = deployment.load_at(level), deployment.slo
-    free = with_unlimited_kv(deployment.engine)
-    metrics: list[dict[str, float]] = []
-    ratios: list[float] = []
-    first: Run | None = None
-    for seed in range(seeds):
-        run = simulate(deployment.engine, load, seed)
-        first = first or run
-        progress(f"{level} {load_unit(deployment.scenario.load)}, seed {seed}")
-        metrics.append(run_metrics(run, MAIN, slo))
-        unlimited_s = run_metrics(simulate(free, load, seed), MAIN, slo)["ttft_p99_s"]
-        progress(f"{level} {load_unit(deployment.scenario.load)}, seed {seed}, unlimited KV")
-        gc.collect()  # an engine and its processes refer to each other: their pools would pile up
-        ratios.append(_ratio(metrics[-1]["ttft_p99_s"], unlimited_s))
-        metrics[-1]["unlimited_kv_ttft_p99_s"] = unlimited_s
-        metrics[-1]["knee_ratio"] = ratios[-1] if math.isfinite(ratios[-1]) else math.nan
-    assert first is not None
-    point = {"sessions": level} | summarise(metrics)
-    point["ttft_p99_rests_on_few"] = rests_on_few(point)
-    return point, ratios, first
-
-
-def _ratio(limited_s: float, unlimited_s: float) -> float:
-    """Return the knee ratio; where only the unlimited cache lets anything complete, it has no bound."""
-    if math.isnan(limited_s) and not math.isnan(unlimited_s):
-        return math.inf
-    return limited_s / unlimited_s if unlimited_s else math.nan
-
-
-def _cause(
-    deployment: Deployment,
-    level: int,
-    seeds: int,
-    points: Sequence[dict[str, float]],
-    progress: Progress,
-    *,
-    past_kv_knee: bool,
-) -> Cause:
-    """Lift the limits one by one, over the same seeds; the point itself already knows the unlimited KV cache."""
-    load, slo = deployment.load_at(level), deployment.slo
-    point = next(point for point in points if point["sessions"] == level)
-    relieved = {"KV cache": point["unlimited_kv_ttft_p99_s"]}
-    for limit, lift in RELIEFS.items():
-        if limit not in relieved:
-            setup, p99_s = lift(deployment.engine), []
-            for seed in range(seeds):
-                p99_s.append(run_metrics(simulate(setup, load, seed), MAIN, slo)["ttft_p99_s"])
-                progress(f"{level}, seed {seed}, without the limit of {limit}")
-            known = [value for value in p99_s if not math.isnan(value)]
-            relieved[limit] = fmean(known) if known else math.nan
-    return Cause(level, point["ttft_p99_s"], relieved, past_kv_knee)
-
-
-def turn_rows(result: Result) -> Iterator[dict[str, object]]:
+def turn_rows(result: Result) -> Iterator[TurnRow]:
     """Yield every turn of the first seed of every level as one flat row."""
-    for level, run in result.first_runs.items():
-        for record in run.records:
-            yield {
-                "sessions": level,
-                "population": record.population,
-                "session": record.session,
-                "turn": record.turn,
-                "outcome": record.outcome.value,
-                "prompt_tokens": record.prompt_tokens,
-                "output_tokens": record.output_tokens,
-                "hit_tokens": record.hit_tokens,
-                "reprefilled_tokens": record.reprefilled_tokens,
-                "preemptions": record.preemptions,
-                "evicted_by": record.evicted_by,
-                "arrival_s": record.arrival_s,
-                "queued_s": record.queued_s,
-                "scheduled_s": record.scheduled_s,
-                "first_token_s": record.first_token_s,
-                "last_token_s": record.last_token_s,
-            }
+    for rows in result.turns.values():
+        yield from rows

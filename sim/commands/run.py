@@ -1,10 +1,7 @@
 """`kvcliff run`: scenarios simulated, printed, drawn and written; their variants too when asked."""
 
 import json
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,13 +9,17 @@ import click
 import msgspec
 
 from sim.checks import failures
+from sim.commands.files import check_writable
+from sim.commands.levels import levels_of
+from sim.commands.progress import progress_bar
+from sim.commands.records import check_records, record_files, record_paths
 from sim.errors import KvcliffError, ScenarioError
 from sim.json_output import result_json
-from sim.results.cause import RELIEFS
-from sim.run import Progress, Result, run_scenario
-from sim.scenario import Scenario, load_levels
+from sim.run import Exploration, Result, run_all
+from sim.scenario import Scenario
 from sim.setup import Deployment, deploy
 from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
+from sim.sweep.local import LocalRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class RunOptions:
     out: Path | None = None
     as_json: bool = False
     check: bool = False
+    records: Path | None = None
+    jobs: int | None = None  # worker processes; None: one a core
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +56,14 @@ def run_command(options: RunOptions) -> list[str]:
             raise ScenarioError(f"two of the scenarios are named {name!r}: their files would overwrite each other")
     if options.out is not None:
         for name in names:
-            _check_writable(options.out / name)
-    finished: list[tuple[Result, dict[str, Result]]] = []
-    with _progress(sum(_simulations(job, options) for job in jobs)) as advance:
-        for job in jobs:
-            result = run_scenario(job.deployment, levels=options.levels, explain=options.explain, progress=advance)
-            variants = {
-                name: run_scenario(one, levels=options.levels, explain=False, progress=advance)
-                for name, one in job.variants.items()
-            }
-            finished.append((result, variants))
+            check_writable("--out", options.out / name)
+    if options.records is not None:
+        check_writable("--records", options.records.parent)
+        check_records(options.records, [levels_of(job.deployment, options.levels) for job in jobs])
+    finished = _simulate(jobs, options)
     written = _write(finished, options.out) if options.out is not None else []
+    if options.records is not None:
+        written += record_paths(options.records)
     if options.as_json:
         printed = [result_json(result, variants) for result, variants in finished]
         click.echo(json.dumps(printed[0] if len(printed) == 1 else {"scenarios": printed}, allow_nan=False))
@@ -77,13 +77,20 @@ def run_command(options: RunOptions) -> list[str]:
     ]
 
 
-def _check_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be written before anything is simulated for it."""
-    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not nearest.is_dir():
-        raise ScenarioError(f"--out: {folder} cannot be written: {nearest} is a file")
-    if not os.access(nearest, os.W_OK):
-        raise ScenarioError(f"--out: {folder} cannot be written: no permission for {nearest}")
+def _simulate(jobs: Sequence[_Job], options: RunOptions) -> list[tuple[Result, dict[str, Result]]]:
+    """Run scenarios and variants side by side; the knee of a variant is neither refined nor explained."""
+    turns = options.out is not None and options.records is None
+    asked: list[Exploration] = []
+    with progress_bar() as progress, record_files(options.records) as records:
+        for job in jobs:
+            levels = levels_of(job.deployment, options.levels)
+            asked.append(Exploration(job.deployment, levels, explain=options.explain, turns=turns, records=records))
+            asked += [
+                Exploration(one, levels_of(one, options.levels), explain=False, turns=False)
+                for one in job.variants.values()
+            ]
+        results = iter(run_all(asked, LocalRunner(options.jobs), progress, keep_going=False))
+    return [(next(results), {name: next(results) for name in job.variants}) for job in jobs]
 
 
 def _write(finished: Sequence[tuple[Result, Mapping[str, Result]]], out: Path) -> list[Path]:
@@ -117,10 +124,10 @@ def _job(path: Path, options: RunOptions) -> _Job:
 
 
 def _deploy(document: YamlDocument, options: RunOptions) -> Deployment:
-    deployment = replace(deploy(decode(document, Scenario), document.source), overrides=tuple(options.overrides))
-    if options.seeds is None:
-        return deployment
-    return replace(deployment, scenario=msgspec.structs.replace(deployment.scenario, seeds=options.seeds))
+    scenario = decode(document, Scenario)
+    if options.seeds is not None:
+        scenario = msgspec.structs.replace(scenario, seeds=options.seeds)
+    return replace(deploy(scenario, document.source), overrides=tuple(options.overrides))
 
 
 def _variant(document: YamlDocument, options: RunOptions, name: str, changes: dict[str, object]) -> Deployment:
@@ -130,27 +137,3 @@ def _variant(document: YamlDocument, options: RunOptions, name: str, changes: di
     except KvcliffError as error:
         place = document.place(("variants",))
         raise ScenarioError(f"{place}: variant {name!r}: {error}") from None
-
-
-def _simulations(job: _Job, options: RunOptions) -> int:
-    total = 0
-    for deployment in (job.deployment, *job.variants.values()):
-        levels = load_levels(deployment.scenario.load) if options.levels is None else options.levels
-        total += 2 * deployment.scenario.seeds * len(levels)
-    return total + ((len(RELIEFS) - 1) * job.deployment.scenario.seeds if options.explain else 0)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Progress]:
-    """Show a progress bar on stderr where that is a terminal; elsewhere be silent."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda text: bar.update(task, advance=1, description=text)

@@ -94,7 +94,7 @@ def test_a_profile_of_ones_own_that_is_broken_is_refused(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--points", "abc"], "--points 'abc' must be whole numbers joined by commas"),
+        (["--points", "abc"], "--points 'abc' must be whole numbers or ranges joined by commas"),
         (["--points", ""], "--points '' must be whole numbers"),
         (["--points", "1,,2"], "--points '1,,2' must be whole numbers"),
         (["--points", "0,2"], "--points '0,2' must lie between 1 and 100,000"),

@@ -1,0 +1,90 @@
+"""`kvcliff sweep`: combinations of settings, each over all loads and seeds; resumed where it was interrupted."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from sim.commands.files import check_writable
+from sim.commands.levels import levels_of
+from sim.commands.progress import progress_bar
+from sim.report.sweep_rows import Swept, sweep_json
+from sim.run import Exploration, run_all
+from sim.strict_yaml import load_yaml
+from sim.sweep.cluster import cluster_runner
+from sim.sweep.combinations import Combination, combinations, parse_over
+from sim.sweep.local import LocalRunner
+from sim.sweep.runner import Runner
+from sim.sweep.store import Store
+
+STORE = "simulations.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """The command's flags, checked."""
+
+    scenarios: Sequence[Path]
+    over: Sequence[str]
+    out: Path
+    overrides: Sequence[str] = ()
+    levels: Sequence[int] | None = None
+    seeds: int | None = None
+    explain: bool = True
+    jobs: int | None = None
+    cluster: str | None = None
+    as_json: bool = False
+
+
+def sweep_command(options: SweepOptions) -> bool:
+    """Simulate what is not in the store yet, print, write; return whether every simulation succeeded."""
+    documents = [load_yaml(path) for path in options.scenarios]
+    found = combinations(documents, parse_over(options.over), overrides=options.overrides, seeds=options.seeds)
+    check_writable("--out", options.out)
+    deployments = [one.deployment for one in found if one.deployment is not None]
+    asked = [
+        Exploration(one, levels_of(one, options.levels), explain=options.explain, turns=False) for one in deployments
+    ]
+    store = Store(options.out / STORE)
+    _tell_impossible(found)
+    with _runner(options) as runner, progress_bar() as progress:
+        results = iter(run_all(asked, store.through(runner), progress))
+    swept = [Swept(one, None if one.deployment is None else next(results)) for one in found]
+    _show(swept, options)
+    click.echo(f"{store.reused:,} simulations reused, {store.computed:,} computed, in {store.path}", err=True)
+    return all(one.result is None or not one.result.failed for one in swept)
+
+
+@contextmanager
+def _runner(options: SweepOptions) -> Iterator[Runner]:
+    if options.cluster is None:
+        yield LocalRunner(options.jobs)
+    else:
+        with cluster_runner(options.cluster) as runner:
+            yield runner
+
+
+def _tell_impossible(found: Sequence[Combination]) -> None:
+    """Say before anything is simulated what will not be."""
+    scenarios = len({one.scenario for one in found})
+    for one in found:
+        if one.impossible is not None:
+            click.echo(f"skipped: {one.label(scenarios)}: {one.impossible}", err=True)
+
+
+def _show(swept: Sequence[Swept], options: SweepOptions) -> None:
+    """Write all files before anything is printed: a closed pipe must not cost them."""
+    from sim.report.sweep_files import write_sweep
+
+    written = write_sweep(swept, options.out)
+    if options.as_json:
+        click.echo(json.dumps(sweep_json(swept), allow_nan=False))
+        return
+    from sim.report.sweep_table import print_sweep
+    from sim.report.terminal import print_files
+
+    print_sweep(swept)
+    print_files(written)
