@@ -28,6 +28,7 @@ SCENARIOS = ROOT / "scenarios"
 README, PICTURE = ROOT / "README.md", ROOT / "notebooks" / "pictures" / "l4-qwen3-4b-fp8.png"
 
 VALIDATION = ROOT / "notebooks" / "validation" / "e2e.md"
+BENCHMARKS = ROOT / "notebooks" / "benchmarks.md"
 
 BASE = "l4-qwen3-4b-fp8"
 KV_DTYPES = (BASE, "l4-qwen3-4b-fp16", "l4-qwen3-4b-tq4")
@@ -152,6 +153,26 @@ def validation_table() -> str:
     return markdown(["metric, regime", "limit", "together", *(f"`{source}`" for source in REQUIRED_SOURCES)], rows)
 
 
+def speed_table() -> str:
+    """Return the targets of the newest full benchmark of each build, and where it was measured."""
+    sections = BENCHMARKS.read_text(encoding="utf-8").split("\n## ")[1:]
+    columns: dict[str, dict[str, str]] = {}
+    wanted: dict[str, str] = {}
+    measured: list[str] = []
+    for section in sections:
+        heading, machine, _ = section.split("\n\n", 2)
+        build = "Python" if "not compiled" in machine else "compiled"
+        if build in columns:
+            continue
+        rows = section.split("### Targets\n\n", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+        cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
+        columns[build] = {name: value if met != "no" else f"{value} (missed)" for name, value, _, met in cells}
+        wanted |= {name: limit for name, _, limit, _ in cells}
+        measured.append(f"{build}: {heading.partition(',')[0]}, {machine}")
+    rows = [[name, limit, *(values.get(name, "-") for values in columns.values())] for name, limit in wanted.items()]
+    return "\n\n".join([markdown(["target", "wanted", *columns], rows), "\n".join(measured)])
+
+
 KNEE_COLUMNS = (f"p99 at {KNEE}", f"requests/s at {KNEE}")
 
 
@@ -227,10 +248,11 @@ def draw_picture(result: Result) -> None:
 
 
 def main() -> None:
-    """Run everything, draw the picture, rewrite the tables; with the argument `validation` only that table."""
+    """Run everything, draw the picture, rewrite the tables; with the name of a page's table only that one."""
     text = README.read_text(encoding="utf-8")
-    if sys.argv[1:] == ["validation"]:
-        told = dict(tables_in(text)) | {"validation": validation_table()}
+    from_pages = {"validation": validation_table, "speed": speed_table}
+    if len(sys.argv) > 1:
+        told = dict(tables_in(text)) | {name: from_pages[name]() for name in sys.argv[1:]}
         README.write_text(with_tables(text, told), encoding="utf-8")
         return
     by_dtype = [run(name, explain=True) for name in KV_DTYPES]
@@ -240,7 +262,7 @@ def main() -> None:
         "kv-dtypes": dtype_table(by_dtype),
         "bounds": bounds_table(bounds()),
         "sensitivity": sensitivity_table(variants()),
-        "validation": validation_table(),
+        **{name: table() for name, table in from_pages.items()},
     }
     README.write_text(with_tables(text, tables), encoding="utf-8")
     for name, table in tables.items():

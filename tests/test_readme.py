@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sim.cli import main, run
+from sim.cli import main
+from sim.sweep.address import parse_address
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,8 +51,8 @@ def _invoke(*arguments: str, code: int = 0) -> str:
 
 def _cheap(arguments: list[str]) -> list[str]:
     """One session count, one seed, nothing written; `--check` cannot hold then."""
-    if "--out" in arguments:
-        at = arguments.index("--out")
+    for flag in {"--out", "--records"}.intersection(arguments):
+        at = arguments.index(flag)
         arguments = arguments[:at] + arguments[at + 2 :]
     return [argument for argument in arguments if argument != "--check"] + list(CHEAP)
 
@@ -76,20 +77,24 @@ def test_the_calibration_block_runs_from_top_to_bottom(tmp_path: Path, monkeypat
     for line in CALIBRATION:
         arguments = shlex.split(line)[1:]
         if arguments[0] == "calibrate":
-            arguments[arguments.index("--budget-minutes") + 1] = "0.1"
+            arguments[arguments.index("--budget-minutes") + 1] = "0.3"
         assert _invoke(*(_cheap(arguments) if arguments[0] == "run" else arguments))
     assert {path.name for path in tmp_path.glob("*.yaml")} == {"mine.yaml", "transferred.yaml", "anchored.yaml"}
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_command_runs_as_written(line: str) -> None:
+def test_command_runs_as_written(line: str, tmp_path: Path) -> None:
     """Simulations at one session count, everything else unchanged."""
     arguments = shlex.split(line)[1:]
-    flags = {option for parameter in run.params for option in parameter.opts}
-    if arguments[0] == "run":
+    if arguments[0] in {"run", "sweep"}:
+        flags = {option for parameter in main.commands[arguments[0]].params for option in parameter.opts}
         assert {argument for argument in arguments if argument.startswith("--")} <= flags
         arguments = _cheap(arguments)
-    assert _invoke(*arguments)
+    if "--cluster" in arguments:  # nobody runs one here
+        at = arguments.index("--cluster")
+        assert parse_address(arguments[at + 1]).port
+        del arguments[at : at + 2]
+    assert _invoke(*arguments, *(["--out", str(tmp_path)] if arguments[0] == "sweep" else []))
 
 
 @pytest.mark.parametrize("line", MAKES)
@@ -194,6 +199,11 @@ def test_table_of_sensitivities(tables: ModuleType) -> None:
 def test_table_of_the_validation(tables: ModuleType) -> None:
     """It is the committed page's, column by column."""
     assert _told(tables)["validation"] == tables.validation_table()
+
+
+def test_table_of_speed(tables: ModuleType) -> None:
+    """It is the newest section of the committed page."""
+    assert _told(tables)["speed"] == tables.speed_table()
 
 
 def test_ledger_estimate_is_as_told() -> None:
