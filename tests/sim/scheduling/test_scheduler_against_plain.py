@@ -63,7 +63,7 @@ def test_the_cases_reach_what_is_hard() -> None:
 
     count()
     assert seen["ahead"] > seen["steps"] / 8, seen
-    assert min(seen[name] for name in ("preempting", "preempting async", "evicting", "leaping and evicting")) > 20, seen
+    assert min(seen[name] for name in ("preempting", "preempting async", "evicting", "leaping and evicting")) > 10, seen
 
 
 def test_a_lone_decode_is_one_leap() -> None:
