@@ -60,8 +60,9 @@ def simulate_task(deployment: Deployment, task: Task) -> Outcome:
         del run
     else:
         metrics = measure(engine, load, task.seed, population=MAIN, slo=slo, files=task.records)
-    if task.lifted is not None or task.records is not None:  # every other task, and a long one: an engine and its
-        gc.collect()  # processes refer to each other, so pools and step logs would pile up
+    # An engine and its processes refer to each other, and pools would pile up. All of a run is young: the collector is
+    # off while it lasts.
+    gc.collect(0)  # processes refer to each other, so pools and step logs would pile up
     return Outcome({name: float(value) for name, value in metrics.items()}, rows)
 
 
