@@ -23,10 +23,10 @@ _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")  # 6, 1-48, 1-48
 class _Group(CommandGroup):
     """Turns our errors, and wrong flags, into one line and exit code 2; finds the commands of calibration."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         from calibrate.cli import COMMANDS
 
-        return [*super().list_commands(ctx), *COMMANDS]
+        return [*self.commands, *COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         own = super().get_command(ctx, cmd_name)
@@ -43,6 +43,9 @@ class _Group(CommandGroup):
             _refuse(str(error))
         except click.exceptions.NoArgsIsHelpError:  # `kvcliff validate` alone shows its help, as `kvcliff` does
             raise
+        except click.NoSuchOption as error:
+            owner = self._owner(error.option_name)
+            _refuse(error.format_message() if owner is None else f"no option {error.option_name} here ({owner} has it)")
         except click.UsageError as error:
             _refuse(error.format_message())
         except (KeyboardInterrupt, click.Abort):
@@ -51,6 +54,13 @@ class _Group(CommandGroup):
             _leave(141)
         except OSError as error:  # a full disk, say
             _refuse(error.strerror or str(error))
+
+    def _owner(self, option: str) -> str | None:
+        """Return `kvcliff sweep` for an option that one command alone has."""
+        owners = [
+            name for name, command in self.commands.items() if any(option in param.opts for param in command.params)
+        ]
+        return f"kvcliff {owners[0]}" if len(owners) == 1 else None
 
 
 def _ours() -> tuple[type[Exception], ...]:
@@ -143,7 +153,10 @@ def run(
     records: Path | None,
     as_json: bool,
 ) -> None:
-    """Simulate scenarios: table, knee and its cause, SLO capacity, chart; several are compared."""
+    """Simulate scenarios: table, knee and its cause, SLO capacity.
+
+    Each is drawn as a chart, too; several are compared.
+    """
     from sim.commands.run import RunOptions, run_command
 
     options = RunOptions(
@@ -177,7 +190,9 @@ def _levels(points: str | None) -> list[int] | None:
         first, last, step = (
             int(text or default) for text, default in zip(found.groups(), (0, found[1], 1), strict=True)
         )
-        if last < first or not step:
+        if not step:
+            _refuse(f"--points {points!r}: {part.strip()}: the step must be at least 1")
+        if last < first:
             _refuse(f"--points {points!r}: {part.strip()} must ascend, such as 1-48 or 1-48:2")
         if first < 1 or last > _MOST_SESSIONS:
             _refuse(f"--points {points!r} must lie between 1 and {_MOST_SESSIONS:,}")
@@ -200,13 +215,14 @@ def _levels(points: str | None) -> list[int] | None:
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("out/sweep"),
-    show_default=True,
-    help="Folder for table, chart and what is already simulated; the same folder again goes on where it stopped.",
+    help="Folder for table, chart and what is already simulated; the same folder again goes on where it stopped.  "
+    "[default: out/sweep-NAME, of the scenario]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def sweep(*, points: str | None, quick: bool, **flags: Any) -> None:
-    """Simulate every combination of settings: knee, SLO capacity and TTFT of each, one chart; resumable.
+    """Simulate every combination of settings; resumable.
+
+    Tells knee and its cause, SLO capacity and TTFT of each, and draws one chart.
 
     Finished simulations are kept in the output folder at once. Run again after an interruption, or with more values,
     points or seeds, and only what is new is simulated. Exits with 1 if a simulation failed; the rest is kept.
@@ -223,9 +239,9 @@ def sweep(*, points: str | None, quick: bool, **flags: Any) -> None:
 @main.command()
 @click.argument("recording", type=click.Path(path_type=Path))
 def steps(recording: Path) -> None:
-    """Print the scheduler's decisions for a recorded scenario, one JSON object a line.
+    """Print the scheduler's decisions for a recording.
 
-    RECORDING is a .scenario.json in the format of the recorded vLLM decisions.
+    One JSON object a line. RECORDING is a .scenario.json in the format of the recorded vLLM decisions.
     """
     import msgspec
 
@@ -258,7 +274,7 @@ def steps(recording: Path) -> None:
 @click.option("--num-gpu-blocks-override", type=int, default=None)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def memory(scenario: Path | None, overrides: tuple[str, ...], *, as_json: bool, **flags: Any) -> None:
-    """Say how many KV blocks fit, or why the engine would refuse to start.
+    """Say how many KV blocks fit, or why the engine cannot start.
 
     Give a SCENARIO, or --gpu and --model with vLLM's own flags.
     """

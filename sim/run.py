@@ -191,9 +191,13 @@ def _relieved(
 
 
 def _first_broken(points: Sequence[dict[str, float]], met: Sequence[bool]) -> int | None:
-    """Return the first load that answers but breaks the SLO; where nothing is answered there is no p99 to explain."""
+    """Return the first load that answers but breaks the SLO.
+
+    None where nothing is answered, for there is no p99 to explain, or where refusals break it: they are the cause.
+    """
     broken = (point for point, holds in zip(points, met, strict=True) if point["requests"] and not holds)
-    return next((int(point["sessions"]) for point in broken), None)
+    first = next(broken, None)
+    return None if first is None or first["refused"] else int(first["sessions"])
 
 
 def turn_rows(result: Result) -> Iterator[TurnRow]:

@@ -37,6 +37,14 @@ class YamlDocument:
             path = path[:-1]
         return self.places.get(path, Place(self.source))
 
+    def blamed(self, path: KeyPath, text: str) -> Place:
+        """Return the place of what is wrong at a path: an override below it whose key the text names, else its own."""
+        for below, place in self.places.items():
+            overridden = place.source != self.source and below[: len(path)] == path
+            if overridden and str(below[-1]) in re.split(r"[\s:.]+", text):
+                return place
+        return self.place(path)
+
 
 def load_yaml(path: str | Path, error: type[KvcliffError] = ScenarioError) -> YamlDocument:
     """Read a YAML file whose top level is a mapping.
@@ -83,7 +91,7 @@ def decode(document: YamlDocument, into: type[T], error: type[KvcliffError] = Sc
     """
     problem = not_finite(document.data) or first_problem(document.data, into)
     if problem:
-        raise error(f"{document.place(problem.path)}: {problem.text}")
+        raise error(f"{document.blamed(problem.path, problem.text)}: {problem.text}")
     return msgspec.convert(document.data, into)
 
 

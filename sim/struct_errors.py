@@ -157,10 +157,19 @@ def _in_struct(value: dict[Any, Any], struct: Any, path: Path) -> Problem | None
             if problem := first_problem(child, fields[key].type, (*path, key)):
                 return problem
         elif key not in valid and (config.forbid_unknown_fields or not isinstance(key, str)):
-            near = did_you_mean(str(key), valid) or f"; valid keys: {_listed(valid)}"
+            near = _deeper(str(key), struct) or did_you_mean(str(key), valid) or f"; valid keys: {_listed(valid)}"
             return _problem((*path, key), f"is not a known key{near}")
     missing = (name for name, field in fields.items() if field.required and name not in value)
     return next((_problem((*path, name), "is required but missing") for name in missing), None)
+
+
+def _deeper(key: str, struct: Any) -> str:
+    """Return ` (did you mean 'engine.block_size'?)` where a struct in this one has the key, or an empty string."""
+    for field in msgspec.structs.fields(struct):
+        for member in filter(_is_struct, _members(field.type)):
+            if any(key == inner.encode_name for inner in msgspec.structs.fields(member)):
+                return f" (did you mean '{field.encode_name}.{key}'?)"
+    return ""
 
 
 def _in_children(value: object, members: list[Any], path: Path) -> Problem | None:

@@ -27,4 +27,7 @@ class _Kinds(CommandGroup):
 
 @click.group("validate", cls=_Kinds)
 def command() -> None:
-    """Compare predictions with measurements: whole steps, end-to-end runs, a real engine's cliff, this machine."""
+    """Compare predictions with measurements.
+
+    Those of whole steps, end-to-end runs, a real engine's cliff, and this machine.
+    """

@@ -13,12 +13,13 @@ from sim.commands.files import check_writable
 from sim.commands.levels import levels_of
 from sim.commands.progress import progress_bar
 from sim.commands.records import check_records, record_files, record_paths
-from sim.errors import KvcliffError, ScenarioError
+from sim.errors import KvcliffError, ProfileError, ScenarioError
 from sim.json_output import result_json
 from sim.run import Exploration, Result, run_all
 from sim.scenario import Scenario
-from sim.setup import Deployment, deploy
+from sim.setup import Deployment, assemble, look_up
 from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
+from sim.sweep.combinations import profile_hint
 from sim.sweep.local import LocalRunner
 
 
@@ -127,7 +128,12 @@ def _deploy(document: YamlDocument, options: RunOptions) -> Deployment:
     scenario = decode(document, Scenario)
     if options.seeds is not None:
         scenario = msgspec.structs.replace(scenario, seeds=options.seeds)
-    return replace(deploy(scenario, document.source), overrides=tuple(options.overrides))
+    parts = look_up(scenario, document.source)
+    try:
+        deployment = assemble(parts, document.source)
+    except ProfileError as error:
+        raise ProfileError(f"{error}{profile_hint(parts, error)}") from None
+    return replace(deployment, overrides=tuple(options.overrides))
 
 
 def _variant(document: YamlDocument, options: RunOptions, name: str, changes: dict[str, object]) -> Deployment:

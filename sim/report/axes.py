@@ -17,7 +17,12 @@ from sim.results.points import humane, is_duration, metric_title
 
 def session_axis(axes: Axes, counts: Collection[float], unit: str, *, knees: Collection[float] = ()) -> None:
     """Set the x axis to the session counts; all have a tick, as many as fit a label, ends and knees first."""
-    inside = sorted({*counts, *knees}) or [1.0]
+    number_axis(axes, counts, "concurrent sessions" if unit == "sessions" else unit, first_shown=knees)
+
+
+def number_axis(axes: Axes, counts: Collection[float], name: str, *, first_shown: Collection[float] = ()) -> None:
+    """Set the x axis to numbers from zero up, on a square-root scale; those first shown keep their label."""
+    inside = sorted({*counts, *first_shown}) or [1.0]
     first, last = math.sqrt(inside[0]), math.sqrt(inside[-1])
     pad = 0.03 * (last - first) or 0.5
     axes.set_xlim(max(first - pad, 0) ** 2, (last + pad) ** 2)
@@ -25,13 +30,13 @@ def session_axis(axes: Axes, counts: Collection[float], unit: str, *, knees: Col
     ordered = sorted(inside, key=lambda count: (count % 10 > 0, count % 5 > 0, count % 2 > 0, count))
     gap = (0.02 + 0.01 * len(f"{inside[-1]:g}")) * (last - first)
     shown: list[float] = []
-    for count in dict.fromkeys([inside[0], inside[-1], *sorted(knees), *ordered]):
+    for count in dict.fromkeys([inside[0], inside[-1], *sorted(first_shown), *ordered]):
         if all(abs(math.sqrt(count) - math.sqrt(other)) >= gap for other in shown):
             shown.append(count)
     shown.sort()
     axes.set_xticks(shown, [f"{count:g}" for count in shown])
     axes.set_xticks(inside, minor=True)
-    axes.set_xlabel(f"{'concurrent sessions' if unit == 'sessions' else unit} (square-root scale)")
+    axes.set_xlabel(f"{name} (square-root scale)")
 
 
 def value_axis(

@@ -3,6 +3,7 @@
 from sim.report.bounds_chart import bounds_chart
 from sim.report.cliff_chart import cliff_chart
 from sim.report.compare_chart import compare_chart
-from sim.report.figure_files import save_figure
+from sim.report.figure_files import remove_figure, save_figure
+from sim.report.trace_chart import trace_chart
 
-__all__ = ["bounds_chart", "cliff_chart", "compare_chart", "save_figure"]
+__all__ = ["bounds_chart", "cliff_chart", "compare_chart", "remove_figure", "save_figure", "trace_chart"]

@@ -7,7 +7,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sim.report.axes import session_axis, value_axis
-from sim.report.marks import Look, band, column, curve, drawn_values, has_bands, key_marks, published_curve
+from sim.report.marks import (
+    Look,
+    NamedValue,
+    band,
+    column,
+    curve,
+    drawn_values,
+    end_labels,
+    has_bands,
+    key_marks,
+    published_curve,
+)
 from sim.report.style import AMBER, BLUE, CRIMSON, HALO, INK, SAGE, SOFT, headings, sheet
 from sim.results.points import Row, by_sessions, humane, number
 
@@ -17,7 +28,6 @@ PERCENTILES = {
     "ttft_p99_s": Look(CRIMSON, "D"),
 }
 RATE = "requests_per_s"
-LABEL_ROW = 0.065  # of the axes' height
 
 
 def cliff_chart(
@@ -63,7 +73,7 @@ def _percentiles(axes: Axes, rows: Sequence[Row], measured: Sequence[Row], slo_s
     labels = []
     if slo_s is not None:
         axes.axhline(slo_s, color=SOFT, linestyle=(0, (1, 2)), linewidth=1.5, label="limit")
-        labels.append((slo_s, f"SLO p99 ≤ {humane(slo_s, 'ttft_p99_s')}", SOFT))
+        labels.append(NamedValue(slo_s, f"SLO p99 ≤ {humane(slo_s, 'ttft_p99_s')}", SOFT))
     for metric, look in PERCENTILES.items():
         curve(axes, rows, metric, look, metric)
         band(axes, rows, metric, look)
@@ -71,27 +81,8 @@ def _percentiles(axes: Axes, rows: Sequence[Row], measured: Sequence[Row], slo_s
         known = [number(row, metric) for row in rows if number(row, metric) > 0]
         if known:
             text = f"{metric[5:8]}  {humane(number(rows[-1], metric), metric)}".removesuffix("  -")
-            labels.append((known[-1], text, look.color))
-    _labels(axes, labels)
-
-
-def _labels(axes: Axes, labels: Iterable[tuple[float, str, str]]) -> None:
-    """Write a text to the right of each value, in its colour; from the lowest up, each clear of the one below."""
-    free = -math.inf
-    to_height = axes.transScale + axes.transLimits
-    for value, text, color in sorted(labels):
-        height = max(float(to_height.transform((1, value))[1]), free)
-        axes.annotate(
-            text,
-            (1, height),
-            xycoords="axes fraction",
-            xytext=(8, 0),
-            textcoords="offset points",
-            va="center",
-            color=color,
-            weight="bold",
-        )
-        free = height + LABEL_ROW
+            labels.append(NamedValue(known[-1], text, look.color))
+    end_labels(axes, labels)
 
 
 def _throughput(strip: Axes, rows: Sequence[Row], measured: Sequence[Row]) -> None:

@@ -21,8 +21,7 @@ def save_figure(figure: Figure, path_stem: str | Path) -> list[Path]:
     Both are written under temporary names and renamed once both are whole. Raises OSError if the place cannot
     be written.
     """
-    stem = Path(path_stem)
-    paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in METADATA}
+    paths = _paths(Path(path_stem))
     with ExitStack() as stack:
         partials = {kind: stack.enter_context(replacing(path)) for kind, path in paths.items()}
         with chart_style(), warnings.catch_warnings():
@@ -30,3 +29,13 @@ def save_figure(figure: Figure, path_stem: str | Path) -> list[Path]:
             for kind, partial in partials.items():
                 figure.savefig(partial, format=kind, dpi=DPI, metadata=METADATA[kind])
     return list(paths.values())
+
+
+def remove_figure(path_stem: str | Path) -> None:
+    """Delete what an earlier `save_figure` left there, if anything; raises OSError if that cannot be done."""
+    for path in _paths(Path(path_stem)).values():
+        path.unlink(missing_ok=True)
+
+
+def _paths(stem: Path) -> dict[str, Path]:
+    return {kind: stem.with_name(f"{stem.name}.{kind}") for kind in METADATA}

@@ -11,9 +11,9 @@ from sim.checks import published_rows
 from sim.errors import ScenarioError
 from sim.json_output import result_json
 from sim.report.atomic import replacing
-from sim.report.charts import cliff_chart, compare_chart, save_figure
+from sim.report.charts import cliff_chart, compare_chart, remove_figure, save_figure, trace_chart
 from sim.report.csv_files import write_csv
-from sim.report.sentences import assumptions, step_times
+from sim.report.sentences import assumptions, description, step_times
 from sim.run import Result, turn_rows
 from sim.scenario import BASE_VARIANT
 
@@ -27,7 +27,12 @@ def write_files(result: Result, variants: Mapping[str, Result], out: Path) -> li
     folder = out / scenario.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        written = save_figure(_cliff(result), folder / "cliff")
+        chart = _cliff(result) if result.deployment.trace is None else _trace(result)
+        written: list[Path] = []
+        if chart is None:
+            remove_figure(folder / "cliff")  # of another run
+        else:
+            written += save_figure(chart, folder / "cliff")
         if variants:
             named = {BASE_VARIANT: result, **variants}
             figure = compare_chart(
@@ -41,6 +46,8 @@ def write_files(result: Result, variants: Mapping[str, Result], out: Path) -> li
         written.append(write_csv(folder / "points.csv", result.points))
         if result.turns:
             written.append(write_csv(folder / "turns.csv", turn_rows(result)))
+        else:
+            (folder / "turns.csv").unlink(missing_ok=True)  # of another run
         with replacing(folder / "result.json") as path:
             path.write_text(json.dumps(result_json(result, variants), indent=1) + "\n", encoding="utf-8")
         written.append(folder / "result.json")
@@ -88,13 +95,29 @@ def _cliff(result: Result) -> Figure:
     return cliff_chart(
         result.points,
         title=scenario.name,
-        subtitle=scenario.description,
+        subtitle=description(result.deployment),
         published=published_rows(scenario),
         knee_sessions=knee.sessions,
         knee_interval=interval if interval and interval[0] != interval[1] else None,
         slo_ttft_p99_s=result.deployment.slo.ttft_p99_s,
         unit=result.load_unit,
         provenance=_provenance(result),
+    )
+
+
+def _trace(result: Result) -> Figure | None:
+    """Return a trace's single requests; None where they were not kept."""
+    rows = list(turn_rows(result))
+    if not rows:
+        return None
+    deployment = result.deployment
+    return trace_chart(
+        rows,
+        result.points[0],
+        title=deployment.scenario.name,
+        subtitle=description(deployment),
+        slo_ttft_p99_s=deployment.slo.ttft_p99_s,
+        provenance=f"{'; '.join(assumptions(deployment))}.",
     )
 
 

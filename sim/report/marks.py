@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sim.report.style import SOFT
 from sim.results.points import NAN, Row, interval, is_duration, number
 
+LABEL_ROW = 0.065  # of the axes' height, for a line of text
 PUBLISHED: dict[str, Any] = {
     "markerfacecolor": "white",
     "markeredgewidth": 1.3,
@@ -33,16 +34,24 @@ class Look:
     dashes: Any = "solid"  # a line style of matplotlib
 
 
+class NamedValue(NamedTuple):
+    """A height on the value axis, what to write beside it, and in which colour."""
+
+    value: float
+    text: str
+    color: str
+
+
 def column(rows: Iterable[Row], key: str) -> NDArray[np.float64]:
     """Return one metric of every row; NaN where not known, and where a duration is not positive."""
     values = np.array([number(row, key) for row in rows], dtype=np.float64)
     return np.where(values > 0, values, NAN) if is_duration(key) else values
 
 
-def curve(axes: Axes, rows: Sequence[Row], metric: str, look: Look, label: str) -> Line2D:
-    """Draw a simulated curve; gaps where a value is not known."""
+def curve(axes: Axes, rows: Sequence[Row], metric: str, look: Look, label: str, *, over: str = "sessions") -> Line2D:
+    """Draw a simulated curve over session counts or another number; gaps where a value is not known."""
     (line,) = axes.plot(
-        column(rows, "sessions"),
+        column(rows, over),
         column(rows, metric),
         color=look.color,
         marker=look.marker,
@@ -62,9 +71,9 @@ def has_bands(rows: Sequence[Row], metrics: Iterable[str]) -> bool:
     return any(sum(not math.isnan(interval(row, metric).low) for row in rows) > 1 for metric in metrics)
 
 
-def band(axes: Axes, rows: Sequence[Row], metric: str, look: Look) -> None:
+def band(axes: Axes, rows: Sequence[Row], metric: str, look: Look, *, over: str = "sessions") -> None:
     """Fill the 95 % interval over seeds on a set axis; gaps where it or the value is not known."""
-    x, y = column(rows, "sessions"), column(rows, metric)
+    x, y = column(rows, over), column(rows, metric)
     low, high = np.array([interval(row, metric) for row in rows], dtype=np.float64).reshape(-1, 2).T
     known = np.isfinite(y + low + high).tolist()
     low = np.maximum(low, axes.get_ylim()[0])  # a log axis has no place for zero
@@ -102,3 +111,22 @@ def key_marks(*, bands: bool, published: bool) -> list[Artist]:
     if published:
         marks.append(Line2D([], [], color=SOFT, marker="o", label="published measurement", **PUBLISHED))
     return marks
+
+
+def end_labels(axes: Axes, labels: Iterable[NamedValue]) -> None:
+    """Write a text to the right of each value, in its colour; from the lowest up, each clear of the one below."""
+    free = -math.inf
+    to_height = axes.transScale + axes.transLimits
+    for value, text, color in sorted(labels):
+        height = max(float(to_height.transform((1, value))[1]), free)
+        axes.annotate(
+            text,
+            (1, height),
+            xycoords="axes fraction",
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            color=color,
+            weight="bold",
+        )
+        free = height + LABEL_ROW

@@ -2,13 +2,20 @@
 
 from collections.abc import Iterator
 
-from sim.engine.record import Outcome
-from sim.run import Result, turn_rows
+from sim.report.refusals import share_refused, turns_word, why_refused
+from sim.run import Result
 from sim.scheduling.replay import POLICY_VERSION
 from sim.setup import Deployment
 from sim.units import gib, seconds
+from workloads.traces import Trace
 
 UNFINISHED_SHARE = 0.1
+
+
+def description(deployment: Deployment) -> str:
+    """Return the scenario's own words; not those of a trace that was made another one, for they may name its rate."""
+    changed = deployment.trace is not None and any(text.startswith("load") for text in deployment.overrides)
+    return "" if changed else deployment.scenario.description
 
 
 def assumptions(deployment: Deployment) -> Iterator[str]:
@@ -27,12 +34,24 @@ def assumptions(deployment: Deployment) -> Iterator[str]:
         f"KV cache: {ledger.kv_cache_tokens:,} tokens in {ledger.num_gpu_blocks:,} blocks, {gib(ledger.kv_bytes)} "
         f"({ledger.provenance['kv_bytes']}{spread})"
     )
+    if deployment.trace is not None:
+        yield f"trace: {_trace(deployment.trace)}"
+        return
     by_hand = deployment.arithmetic
     yield (
         f"by hand: ({by_hand.kv_cache_tokens:,} - {by_hand.shared_prefix_tokens:,}) / "
         f"{by_hand.unique_tokens_per_session:,} tokens a session = "
         f"{by_hand.tokens_for_sessions / by_hand.unique_tokens_per_session:.1f} sessions"
     )
+
+
+def _trace(trace: Trace) -> str:
+    """Return how many requests are sent, and how fast."""
+    totals = trace.totals
+    requests, span_s = totals.requests * trace.repeat, totals.last_s - totals.first_s
+    if not span_s:
+        return f"{amount(requests, 'requests')}, all at once"
+    return f"{requests:,} requests, {(totals.requests - 1) / span_s * trace.rate_scale:.3g} a second"
 
 
 def step_times(deployment: Deployment) -> str:
@@ -55,18 +74,32 @@ def answers(result: Result) -> Iterator[str]:
         relieved = ", ".join(f"{name} {seconds(value)}" for name, value in cause.relieved_ttft_p99_s.items())
         what = "Cause" if result.knee.sessions is not None else "What breaks the SLO"
         yield (
-            f"{what} at {amount(cause.sessions, result.load_unit)}: {cause.name or 'no single limit'}. p99 TTFT "
+            f"{what}{_at(result, cause.sessions)}: {cause.name or 'no single limit'}. p99 TTFT "
             f"{seconds(cause.ttft_p99_s)}; with one limit lifted at a time: {relieved}."
         )
     slo = result.deployment.slo
     if slo.ttft_p99_s is not None or slo.tpot_p99_s is not None:
         yield slo_sentence(result)
     if any(point["ttft_p99_rests_on_few"] for point in result.points):
-        few = [point["requests"] for point in result.points if point["ttft_p99_rests_on_few"]]
-        yield (
-            f"A p99 here rests on {min(few):,.0f} to {max(few):,.0f} turns a seed ({amount(result.seeds, 'seeds')}): "
-            "intervals are those of the mean over seeds, and contain neither the profile's error nor the block count's."
+        yield _few_sentence(result)
+
+
+def _at(result: Result, count: float) -> str:
+    """Return ` at 14 sessions`; a trace is one load, and which goes without saying."""
+    return "" if result.deployment.trace is not None else f" at {amount(count, result.load_unit)}"
+
+
+def _few_sentence(result: Result) -> str:
+    few = [point["requests"] for point in result.points if point["ttft_p99_rests_on_few"]]
+    if result.deployment.trace is not None:
+        return (
+            f"The p99 is of {few[0]:,.0f} {turns_word(result, few[0])}. Nothing is drawn at random, so it has no "
+            "interval; the profile's error and the block count's remain."
         )
+    return (
+        f"A p99 here rests on {min(few):,.0f} to {max(few):,.0f} turns a seed ({amount(result.seeds, 'seeds')}): "
+        "intervals are those of the mean over seeds, and contain neither the profile's error nor the block count's."
+    )
 
 
 def _beyond_positions(deployment: Deployment) -> str:
@@ -78,19 +111,16 @@ def _beyond_positions(deployment: Deployment) -> str:
 
 def _doubts(result: Result) -> Iterator[str]:
     """Yield what makes the figures mean less than they seem to."""
-    refused = [row for row in turn_rows(result) if row["outcome"] == Outcome.REFUSED.value]
-    if refused:
-        longest = max(row["prompt_tokens"] for row in refused)
-        ledger = result.deployment.ledger
-        yield (
-            f"Turns were refused as too long: prompts of up to {longest:,} tokens, where max_model_len is "
-            f"{ledger.limits.max_model_len:,} and the KV cache has {ledger.kv_cache_tokens:,}."
-        )
+    share = share_refused(result)
+    if share:
+        yield f"{share}, {why_refused(result)}."
     cut = [point for point in result.points if point["unfinished"] > UNFINISHED_SHARE * point["requests"]]
     if cut:
         counts = ", ".join(f"{point['sessions']:g}" for point in cut)
+        where = "" if result.deployment.trace is not None else f"At {counts} {result.load_unit} "
+        many = f"{where}many {turns_word(result, 0)}"
         yield (
-            f"At {counts} {result.load_unit} many turns were unfinished when the run stopped; percentiles leave them "
+            f"{many[0].upper()}{many[1:]} were unfinished when the run stopped; percentiles leave them "
             "out, so the truth is worse. Let it run longer (stop)."
         )
     spans = [
@@ -111,6 +141,11 @@ def knee_sentence(result: Result) -> str:
     knee = result.knee
     if not any(point["requests"] for point in result.points):
         return "Nothing was answered at any load: there is no knee to speak of."
+    if result.deployment.trace is not None:
+        (point,) = result.points
+        slows = "slows this trace more than 3x" if knee.sessions is not None else "does not slow this trace"
+        p99_s, free_s = point["ttft_p99_s"], point["unlimited_kv_ttft_p99_s"]
+        return f"The KV cache {slows} (p99 TTFT {seconds(p99_s)}, with unlimited KV {seconds(free_s)})."
     if knee.sessions is None:
         last = result.points[-1]["sessions"]
         return f"No KV knee up to {amount(last, result.load_unit)}: p99 TTFT stays within 3x of an unlimited KV cache."
@@ -125,14 +160,25 @@ def knee_sentence(result: Result) -> str:
 
 
 def slo_sentence(result: Result) -> str:
-    """Say how many sessions keep the promise."""
+    """Say how many sessions keep the promise, and whether it is refusals that break it."""
     slo = result.deployment.slo
     sides = []
     if slo.ttft_p99_s is not None:
         sides.append(f"p99 TTFT within {seconds(slo.ttft_p99_s)}")
     if slo.tpot_p99_s is not None:
         sides.append(f"p99 TPOT within {seconds(slo.tpot_p99_s)}")
-    promise = " and ".join(sides)
-    if result.slo_sessions is None:
-        return f"SLO ({promise}): not even at {amount(result.points[0]['sessions'], result.load_unit)}."
-    return f"SLO ({promise}): holds up to {amount(result.slo_sessions, result.load_unit)} of those tested."
+    promise = f"SLO ({' and '.join(sides)})"
+    broken = next((point for point in result.points if not slo.met_by_point(point)), None)
+    if broken is None:
+        return f"{promise}: {_holds(result)}."
+    share, at = share_refused(result, broken), _at(result, broken["sessions"])
+    refusals = f", {share}" if share else ""
+    if result.slo_sessions is not None:
+        return f"{promise}: {_holds(result)}{f';{at}{refusals}' if refusals else ''}."
+    return f"{promise}: {f'not even{at}' if at else 'missed'}{refusals}."
+
+
+def _holds(result: Result) -> str:
+    if result.deployment.trace is not None:
+        return "met"
+    return f"holds up to {amount(result.slo_sessions or 0, result.load_unit)} of those tested"

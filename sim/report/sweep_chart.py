@@ -6,77 +6,88 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from sim.report.axes import session_axis, value_axis
+from sim.report.axes import number_axis, session_axis, value_axis
 from sim.report.compare_chart import COLORS, FEW, MARKERS, WIDTH_IN
 from sim.report.marks import Look, band, column, curve, drawn_values, has_bands, key_marks
 from sim.report.sentences import step_times
-from sim.report.style import SOFT, headings, sheet
+from sim.report.style import FAINT, SOFT, headings, sheet
+from sim.report.sweep_curves import METRIC, PLACE, SweepCurve, SweepCurves, sweep_curves
 from sim.report.sweep_rows import Swept
-from sim.results.points import by_sessions, humane
-from sim.run import Result
-from sim.sweep.combinations import short_names, shown
+from sim.results.points import humane, metric_title
 
-METRIC = "ttft_p99_s"
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
 MOST_CURVES = 24  # what more there is, the table and the CSV have
+MOST_MISSING = 6  # likewise, and fewer beside many curves
+MOST_LINES = 26  # of the legend
+LEGEND_WIDTH = 44  # letters
+RING: dict[str, Any] = {
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 13,
+    "markerfacecolor": "none",
+    "zorder": 6,
+    "clip_on": False,
+}
 
 
 def sweep_chart(swept: Sequence[Swept]) -> Figure | None:
     """Return the chart, a curve a combination; None where there is no point to draw."""
-    found = [(one, one.result) for one in swept if one.result is not None and one.result.points]
-    if not found:
+    all_of_it = sweep_curves(swept)
+    shown = all_of_it.curves[:MOST_CURVES]
+    if not shown:
         return None
-    varied, values = _varied([one for one, _ in found])
-    results = [result for _, result in found[:MOST_CURVES]]
+    results = [one.result for one in swept if one.result is not None]
+    limits = {result.deployment.slo.ttft_p99_s for result in results}
     provenance = "; ".join(dict.fromkeys(step_times(result.deployment) for result in results))
     with sheet(provenance, width_in=WIDTH_IN) as figure:
         axes = figure.add_subplot()
-        handles = _draw(axes, results, values)
+        handles = _draw(axes, all_of_it, shown, limits.pop() if len(limits) == 1 else None)
         key = axes.legend(
             handles=handles,
-            title=fill(", ".join(varied), 44),
+            title=fill(", ".join(all_of_it.varied), LEGEND_WIDTH),
             loc="upper left",
             bbox_to_anchor=(1, 1),
             alignment="left",
+            handlelength=5,  # two of the longest dashes
         )
         key.get_title().set(color=SOFT, weight="bold", size=8)
-        told = [] if "scenario" in varied else [found[0][0].combination.scenario]
-        if len(results) < len(found):
-            told.append(f"the first {len(results)} of {len(found)} combinations")
-        headings(axes, axes, f"TTFT p99 by {' and '.join(varied)}", "; ".join(told))
+        told = [] if "scenario" in all_of_it.varied else [swept[0].combination.scenario]
+        told += [f"at {all_of_it.load}"] if all_of_it.load else []
+        if len(shown) < len(all_of_it.curves):
+            told.append(f"the first {len(shown)} of {len(all_of_it.curves)} curves")
+        by = all_of_it.varied if all_of_it.key is None else [all_of_it.key, *all_of_it.varied]
+        headings(axes, axes, f"TTFT p99 by {' and '.join(by)}", "; ".join(told))
     return figure
 
 
-def _draw(axes: Axes, results: Sequence[Result], values: Sequence[Sequence[str]]) -> list[Any]:
+def _draw(axes: Axes, what: SweepCurves, shown: Sequence[SweepCurve], limit: float | None) -> list[Any]:
     """Draw axes, curves and the limit that all have in common; return what belongs in the legend."""
-    points = [point for result in results for point in result.points]
-    knees = [result.knee.sessions for result in results if result.knee.sessions is not None]
-    units = dict.fromkeys(result.load_unit for result in results)
-    session_axis(axes, column(points, "sessions").tolist(), " / ".join(units), knees=knees)
-    limits = {result.deployment.slo.ttft_p99_s for result in results}
-    limit = limits.pop() if len(limits) == 1 else None
+    points = [row for one in shown for row in one.rows]
+    places = column(points, PLACE).tolist()
+    ringed = [row for one in shown for row in one.ringed]
+    if what.key is None:
+        session_axis(axes, places, what.axis, knees=column(ringed, PLACE).tolist())
+    else:
+        number_axis(axes, places, what.axis)
     value_axis(axes, drawn_values(points, METRIC), METRIC, limit=limit)
-    few = len(results) <= FEW
+    few = len(shown) <= FEW
     handles: list[Any] = [
-        _curve(axes, result, look, ", ".join(row), few=few)
-        for result, look, row in zip(results, looks(values), values, strict=False)
+        _curve(axes, one, look, few=few) for one, look in zip(shown, looks([one.values for one in shown]), strict=True)
     ]
+    if ringed:
+        label = "KV knee" if what.key is None else "past the KV knee"
+        handles.append(Line2D([], [], color=SOFT, label=label, **RING))
     if limit is not None:
         text = f"limit {humane(limit, METRIC)}"
         handles.append(axes.axhline(limit, color=SOFT, linestyle=(0, (1, 2)), linewidth=1.5, label=text))
-    return handles + key_marks(bands=few and has_bands(points, [METRIC]), published=False)[1:]
-
-
-def _varied(swept: Sequence[Swept]) -> tuple[list[str], list[list[str]]]:
-    """Return the names of what was varied, and the values of each combination."""
-    scenarios = [one.combination.scenario for one in swept]
-    names = short_names(swept[0].combination.settings)
-    several = len(set(scenarios)) > 1 or not names
-    values = [[shown(one.combination.settings[key]) for key in names] for one in swept]
-    if not several:
-        return list(names.values()), values
-    return ["scenario", *names.values()], [[scenario, *row] for scenario, row in zip(scenarios, values, strict=True)]
+    handles += key_marks(bands=few and has_bands(points, [METRIC]), published=False)[1:]
+    named = max(1, min(MOST_MISSING, MOST_LINES - len(handles)))
+    more = len(what.missing) - named
+    for text in [*what.missing[:named], *([f"and {more} more without a curve"] if more > 0 else [])]:
+        handles.append(Line2D([], [], color=FAINT, linestyle="none", marker="x", label=fill(text, LEGEND_WIDTH)))
+    return handles
 
 
 def looks(values: Sequence[Sequence[str]]) -> list[Look]:
@@ -84,6 +95,8 @@ def looks(values: Sequence[Sequence[str]]) -> list[Look]:
 
     Dashes tell fewer apart than colours do, so they go to the side with fewer values.
     """
+    columns = [column for column in zip(*values, strict=True) if len(set(column)) > 1]
+    values = list(zip(*columns, strict=True)) or [("",) for _ in values]
     first = list(dict.fromkeys(row[0] for row in values))
     others = list(dict.fromkeys(tuple(row[1:]) for row in values))
     made = []
@@ -96,11 +109,12 @@ def looks(values: Sequence[Sequence[str]]) -> list[Look]:
     return made
 
 
-def _curve(axes: Axes, result: Result, look: Look, name: str, *, few: bool) -> Any:
-    """Draw one combination; where there are few, with its interval and a line at its knee."""
-    rows, knee = by_sessions(result.points), result.knee.sessions
+def _curve(axes: Axes, one: SweepCurve, look: Look, *, few: bool) -> Any:
+    """Draw one curve and its rings; where there are few, with its interval."""
     if few:
-        band(axes, rows, METRIC, look)
-        if knee is not None:
-            axes.axvline(knee, color=look.color, linestyle=(0, (5, 3)), linewidth=1, label=f"{name} knee")
-    return curve(axes, rows, METRIC, look, fill(name if knee is None else f"{name}: knee {knee}", 44))
+        band(axes, one.rows, METRIC, look, over=PLACE)
+    axes.plot(column(one.ringed, PLACE), column(one.ringed, METRIC), color=look.color, label="knees", **RING)
+    name = (", ".join(one.values) or metric_title(METRIC)) + (f": {one.remark}" if one.remark else "")
+    line = curve(axes, one.rows, METRIC, look, fill(name, LEGEND_WIDTH), over=PLACE)
+    line.set_clip_on(False)  # a key may be zero, where the axis begins
+    return line

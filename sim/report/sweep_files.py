@@ -7,7 +7,7 @@ from pathlib import Path
 from sim.errors import ScenarioError
 from sim.report.atomic import replacing
 from sim.report.csv_files import write_csv
-from sim.report.figure_files import save_figure
+from sim.report.figure_files import remove_figure, save_figure
 from sim.report.sweep_chart import sweep_chart
 from sim.report.sweep_rows import Swept, point_rows, sweep_json
 
@@ -19,7 +19,10 @@ def write_sweep(swept: Sequence[Swept], out: Path) -> list[Path]:
         with replacing(out / "sweep.json") as path:
             path.write_text(json.dumps(sweep_json(swept), indent=1, allow_nan=False) + "\n", encoding="utf-8")
         chart = sweep_chart(swept)
-        written += [] if chart is None else save_figure(chart, out / "sweep")
+        if chart is None:
+            remove_figure(out / "sweep")  # of another sweep
+        else:
+            written += save_figure(chart, out / "sweep")
     except OSError as error:
         raise ScenarioError(f"{out}: cannot be written: {error.strerror}") from None
     return written

@@ -27,27 +27,32 @@ OTHERS = {
     "kv_usage_peak": "KV\npeak",
 }
 SESSIONS = "ses-\nsions"
+REQUESTS = "re-\nquests"
 SHARES = ("prefix_hit_rate", "kv_usage_peak")
 SHORT_COUNTS = ("preemptions", "reprefilled_tokens")
 
 
-def points_table(points: Iterable[Row], published: Iterable[Row] = (), knee_sessions: float | None = None) -> Table:
+def points_table(
+    points: Iterable[Row], published: Iterable[Row] = (), knee_sessions: float | None = None, *, trace: bool = False
+) -> Table:
     """Return a table of a sweep, a row a session count; durations with the half-width of their interval.
 
-    The knee's row is bold and starred. A published figure stands dim below the simulated one.
+    The knee's row is bold and starred. A published figure stands dim below the simulated one. A `trace` has no session
+    counts; its only row begins with the requests it answered.
     """
     rows = by_sessions(points)
     measured = {number(row, "sessions"): row for row in by_sessions(published)}
-    table = _table(SESSIONS, caption=_caption(rows, knee_sessions, has_published=bool(measured)))
+    shown_knee = None if trace else knee_sessions
+    table = _table(REQUESTS if trace else SESSIONS, caption=_caption(rows, shown_knee, has_published=bool(measured)))
     for metric in TTFT:
         table.add_column(metric_title(metric), justify="right")
     for title in OTHERS.values():
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         sessions = number(row, "sessions")
-        at_knee = sessions == knee_sessions
-        star = "*" if at_knee else ""
-        table.add_row(f"{star}{sessions:g}", *_cells(row), style="bold" if at_knee else None)
+        at_knee = sessions == shown_knee
+        first = f"{number(row, 'requests'):,.0f}" if trace else f"{'*' if at_knee else ''}{sessions:g}"
+        table.add_row(first, *_cells(row), style="bold" if at_knee else None)
         if sessions in measured:
             table.add_row("publ.", *_published_cells(measured[sessions]), style="dim")
     return table
@@ -76,7 +81,7 @@ def _caption(rows: Sequence[Row], knee_sessions: float | None, *, has_published:
     for key in ("refused", "unfinished"):
         total = sum(number(row, key) for row in rows if number(row, key) > 0)
         if total:
-            notes.append(f"{total:,.0f} requests {key}")
+            notes.append(f"{total:,.0f} {'request' if total == 1 else 'requests'} {key}")
     if has_published:
         notes.append("publ. = published")
     return "; ".join(notes)

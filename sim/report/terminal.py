@@ -10,7 +10,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from sim.checks import failures, published_rows
-from sim.report.sentences import answers, assumptions
+from sim.report.sentences import answers, assumptions, description
 from sim.report.tables import comparison_table, points_table, published_table, sensitivity_table
 from sim.run import Result
 from sim.scenario import BASE_VARIANT
@@ -22,13 +22,14 @@ def print_result(result: Result, variants: Mapping[str, Result], *, check: bool 
     """Print everything a planner reads first."""
     console = plain_console()
     scenario = result.deployment.scenario
-    console.print(Text.assemble((scenario.name, "bold"), "  ", scenario.description))
+    console.print(Text.assemble((scenario.name, "bold"), "  ", description(result.deployment)))
     for line in assumptions(result.deployment):
         console.print(Padding(line, (0, 0, 0, 2)), style="dim")
     console.print()
     simulated = {point["sessions"] for point in result.points}
     published = [row for row in published_rows(scenario) if row["sessions"] in simulated]
-    console.print(points_table(result.points, knee_sessions=result.knee.sessions))
+    knee = result.knee.sessions
+    console.print(points_table(result.points, knee_sessions=knee, trace=result.deployment.trace is not None))
     if published:
         console.print()
         console.print(published_table(result.points, published))

@@ -101,13 +101,13 @@ def _combination(
     try:
         deployment = assemble(parts, document.source)
     except (RefusalError, ProfileError, MemoryLedgerError) as error:
-        return Combination(scenario.name, settings, None, f"{error}{_hint(parts, error)}")
+        return Combination(scenario.name, settings, None, f"{error}{profile_hint(parts, error)}")
     told = [*overrides, *(f"{key}={shown(value)}" for key, value in settings.items())]
     return Combination(scenario.name, settings, replace(deployment, overrides=tuple(told)))
 
 
-def _hint(parts: Parts, error: KvcliffError) -> str:
-    """Return what helps where a profile is of something else."""
+def profile_hint(parts: Parts, error: KvcliffError) -> str:
+    """Return what helps where parts do not go together because the profile is of something else."""
     other = isinstance(error, ProfileError) and parts.scenario.profile != "auto"
     return "; --set profile=auto takes each GPU's own" if other else ""
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
+from signal import SIG_IGN, SIGINT, signal
 from threading import Thread
 from time import perf_counter, sleep
 
@@ -42,6 +43,13 @@ class LocalRunner:
             outcome = attempt(job.deployment, job.task)
             spent_s, seen = spent_s + perf_counter() - began_s, seen + job.task.level
             yield Finished(index, outcome)
+
+    def abandon(self) -> None:
+        """Kill workers that an interruption leaves at work, and what they share with this process."""
+        if self._started:
+            from joblib.externals.loky import get_reusable_executor
+
+            get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
     def _worth_workers(self, rest_s: float, jobs: int) -> bool:
         if self.workers == 1 or jobs == 1 or not (self._started or rest_s > self.worth_workers_s):
@@ -96,7 +104,11 @@ def _attempt_at(place: int, deployment: bytes, task: Task, code: str, parent: in
 
 @lru_cache(maxsize=1)
 def _end_with(parent: int) -> None:
-    """End this worker soon after the process that started it was killed, where it would idle for minutes."""
+    """End this worker with the process that started it: soon after that was killed, not by a Ctrl-C of its own.
+
+    Left to itself it would idle for minutes, and print a traceback at a Ctrl-C that is meant for all.
+    """
+    signal(SIGINT, SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:

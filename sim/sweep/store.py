@@ -24,6 +24,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.asked = 0
         self.reused = 0
         self.computed = 0
         try:
@@ -34,18 +35,21 @@ class Store:
     def through(self, runner: Runner) -> Runner:
         """Return a runner that takes from here what is known, runs the rest, and keeps it as it finishes.
 
-        It counts what it reused and computed. Failures are not kept, nor are rows of turns.
+        It counts what it was asked for, reused and computed, a job asked for twice once. Failures are not kept, nor
+        are rows of turns.
         """
 
         def run(jobs: Sequence[Job], /) -> Iterator[Finished]:
             keys = _keys(jobs)
             wanted: dict[str, list[int]] = {}  # equal jobs are run once
+            known = {index: key for index, key in enumerate(keys) if key in self._known}
             for index, key in enumerate(keys):
-                if key in self._known:
-                    self.reused += 1
-                    yield Finished(index, Outcome(self._known[key]))
-                else:
+                if index not in known:
                     wanted.setdefault(key, []).append(index)
+            self.asked += len(known) + len(wanted)
+            for index, key in known.items():
+                self.reused += 1
+                yield Finished(index, Outcome(self._known[key]))
             if not wanted:
                 return
             indices = list(wanted.values())

@@ -102,6 +102,18 @@ def test_a_profile_of_ones_own_that_is_broken_is_refused(
         (["--seeds", "0"], "--seeds"),
         (["--seeds", "many"], "--seeds"),
         (["--sedes", "3"], "--sedes"),
+        (["--points", "1-48:0"], "--points '1-48:0': 1-48:0: the step must be at least 1"),
+        (["--over", "gpu=L4"], "no option --over here (kvcliff sweep has it)"),
+        (
+            ["--set", "block_size=32"],
+            "--set block_size: block_size is not a known key (did you mean 'engine.block_size'?)",
+        ),
+        (["--set", "sessions=[4]"], "did you mean 'load.sessions'?"),
+        (
+            ["--set", "engine.kv_cache_dtype=fp9"],
+            "--set engine.kv_cache_dtype: engine: kv_cache_dtype 'fp9' is not one of",
+        ),
+        (["--set", "gpu=A100"], "the scenario asks for A100-80GB-SXM; --set profile=auto takes each GPU's own"),
         (["--set", "engine.block_size"], "--set 'engine.block_size': expected key.path=value"),
         (["--set", "=3"], "--set '=3': expected key.path=value"),
         (["--set", "engine..block_size=3"], "expected key.path=value"),

@@ -27,3 +27,10 @@ def test_a_group_alone_shows_its_help_line_by_line(arguments: tuple[str, ...]) -
     result = CliRunner().invoke(main, list(arguments))
     assert result.exit_code == 2
     assert "\nCommands:\n" in result.output
+
+
+def test_every_command_is_summed_up_in_one_whole_line() -> None:
+    """What a newcomer starts with comes first."""
+    lines = CliRunner().invoke(main, ["--help"]).stdout.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in lines][:2] == ["run", "sweep"]
+    assert all(line.endswith(".") and not line.endswith("...") for line in lines)

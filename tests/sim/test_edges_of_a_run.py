@@ -95,6 +95,18 @@ def test_refused_turns_are_explained_and_no_knee_is_claimed(small: Path) -> None
     assert "prompts of up to 40,512 tokens, where max_model_len is 4,096" in text
 
 
+def test_refusals_break_the_slo_and_no_other_cause_is_looked_for(small: Path) -> None:
+    """The second turn of a session is too long; the first is answered well within the limit."""
+    overrides = ("workload.new_tokens=2000", "slo={ttft_p99_s: 20}")
+    assert result_of(*overrides).cause is None
+    flags = [flag for text in overrides for flag in ("--set", text)]
+    said = CliRunner().invoke(main, ["run", str(small), *flags, "--out", str(small.parent / "out")])
+    text = " ".join(said.stdout.split())
+    assert "SLO (p99 TTFT within 20 s): not even at 1 session, 1 of 2 turns refused." in text
+    assert "3 of 6 turns refused, too long: prompts of up to 4,517 tokens, where max_model_len is 4,096" in text
+    assert "What breaks the SLO" not in text
+
+
 def test_two_prefixes_are_shared_only_by_name() -> None:
     """A background's prefix is another one unless the scenario names it like the main one."""
     background = "{sessions: 1, workload: {shared_prefix_tokens: 512, turns: 1, new_tokens: 9, output_tokens: 2%s}}"

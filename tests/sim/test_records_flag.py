@@ -35,7 +35,9 @@ def recorded(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
 
 
 def test_records_are_the_rows_of_turns_csv(recorded: Callable[..., Result], small: Path, tmp_path: Path) -> None:
-    """Turns that the end of the run cut off included; what is not known is null. No turns.csv is written then."""
+    """Turns that the end of the run cut off included, what is not known null. No turns.csv is written, or left over."""
+    (tmp_path / "with" / "small").mkdir(parents=True)
+    (tmp_path / "with" / "small" / "turns.csv").write_text("of another run", encoding="utf-8")
     assert recorded(*CUT, "--out", tmp_path / "with").exit_code == 0
     assert kvcliff("run", small, *CUT, "--out", tmp_path / "without").exit_code == 0
     with (tmp_path / "without" / "small" / "turns.csv").open(encoding="utf-8") as file:

@@ -118,3 +118,59 @@ def test_a_trace_takes_no_points(refused: Callable[..., str], traced: Path) -> N
     assert (swept.exit_code, swept.stderr.count("\n")) == (2, 1)
     assert "takes no --points" in swept.stderr
     assert kvcliff("run", traced, "--points", "1", "--quick", "--json").exit_code == 0
+
+
+def told(traced: Path, *flags: str | Path) -> str:
+    """Return what a run of the trace prints, in one line."""
+    result = kvcliff("run", traced, "--out", traced.parent / "out", *flags)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.stdout.split())
+
+
+def test_a_trace_is_told_in_its_own_words(traced: Path) -> None:
+    """Requests and not sessions; no division by hand, no load to name, no seeds."""
+    text = told(traced)
+    assert "trace: 12 requests, 2 a second" in text
+    assert "The KV cache does not slow this trace (p99 TTFT " in text
+    assert "SLO (p99 TTFT within 2 s): met." in text
+    assert "The p99 is of 12 requests." in text
+    for word in ("by hand", "session", "1 trace", "seed)"):
+        assert word not in text
+
+
+def test_the_description_of_another_rate_is_left_out(traced: Path) -> None:
+    """It may name the rate that was changed; the trace's own line has the new one."""
+    traced.write_text(f"{SCENARIO}description: two a second, always\n", encoding="utf-8")
+    assert "two a second, always" in told(traced, "--set", "engine.max_num_seqs=8")
+    faster = told(traced, "--set", "load.rate_scale=3")
+    assert "always" not in faster
+    assert "trace: 12 requests, 6 a second" in faster
+    assert "trace: 1 request, all at once" in told(traced, "--set", "load.limit=1")
+
+
+def test_refused_requests_of_a_trace_are_counted_and_break_the_slo(traced: Path) -> None:
+    """And nothing else is said to."""
+    (traced.parent / "trace.csv").write_text(TRACE + "6.5,9000,3\n", encoding="utf-8")
+    text = told(traced)
+    assert "SLO (p99 TTFT within 2 s): missed, 1 of 13 requests refused." in text
+    assert "1 of 13 requests refused, too long: prompts of up to 9,000 tokens" in text
+    assert "What breaks the SLO" not in text
+    swept = kvcliff("sweep", traced, "--over", "load.rate_scale=1,2", "--out", traced.parent / "swept")
+    assert [line.split()[:3] for line in swept.stdout.splitlines()[4:6]] == [["1", "-", "missed"], ["2", "-", "missed"]]
+    assert "rate_scale 2: 1 of 13 requests refused, too long" in swept.stdout
+
+
+def test_a_trace_that_the_cache_slows_is_said_to_be(traced: Path) -> None:
+    """A dozen requests at once, of which the pool holds one."""
+    changes = ("load.rate_scale=1000", "engine.max_model_len=192", "engine.kv_cache_tokens=208")
+    text = told(traced, *(flag for change in changes for flag in ("--set", change)))
+    assert "The KV cache slows this trace more than 3x (p99 TTFT " in text
+
+
+def test_a_trace_is_drawn_request_by_request(traced: Path, tmp_path: Path) -> None:
+    """Unless their rows were kept elsewhere; then no chart of another run stays."""
+    pytest.importorskip("pyarrow")
+    assert "cliff.png" in told(traced)
+    assert (tmp_path / "out" / "traced" / "cliff.svg").exists()
+    assert "cliff.png" not in told(traced, "--records", tmp_path / "requests.parquet")
+    assert sorted(path.name for path in (tmp_path / "out" / "traced").iterdir()) == ["points.csv", "result.json"]

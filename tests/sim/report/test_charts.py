@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from sim.report.charts import bounds_chart, cliff_chart, compare_chart
+from sim.report.charts import bounds_chart, cliff_chart, compare_chart, trace_chart
 from sim.report.style import chart_style
 
 Rows = list[dict[str, Any]]
@@ -320,3 +320,17 @@ def test_the_axis_says_what_is_counted(points: Rows, unit: str, label: str) -> N
     assert figure.axes[-1].get_xlabel() == f"{label} (square-root scale)"
     assert f"KV knee: 14 {unit}" in words(figure).split("\n")
     assert compare_chart({"a": points}, title="t", unit=unit).axes[0].get_xlabel().startswith(label)
+
+
+def test_requests_of_a_trace_stand_at_their_arrival() -> None:
+    """With percentiles and SLO across; who got no token is not drawn."""
+    turns = [{"arrival_s": 0.5 * number, "first_token_s": 0.5 * number + 0.2} for number in range(4)]
+    turns.append({"arrival_s": 9.0, "first_token_s": math.nan})
+    figure = trace_chart(turns, {"ttft_p50_s": 0.2, "ttft_p99_s": 0.21}, title="t", slo_ttft_p99_s=2.0)
+    (axes,) = figure.axes
+    assert values(line(axes, "requests"), "x") == [0, 0.5, 1, 1.5, 9]
+    assert values(line(axes, "requests"))[:4] == pytest.approx([0.2] * 4)
+    assert math.isnan(values(line(axes, "requests"))[4])
+    assert values(line(axes, "ttft_p99_s")) == [0.21, 0.21]
+    assert {"p50  200 ms", "p99  210 ms", "SLO p99 ≤ 2 s"} <= set(words(figure).split("\n"))
+    assert no_overlap(figure)

@@ -85,7 +85,7 @@ def test_requests_without_a_ttft_are_mentioned(points: Rows) -> None:
     points[0]["unfinished"] = 5
     points[1] |= {"unfinished": 2, "refused": 1}
     text = shown(points_table(points), 80)
-    assert "1 requests refused" in text
+    assert "1 request refused" in text
     assert "7 requests unfinished" in text
 
 

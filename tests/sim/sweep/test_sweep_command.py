@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from command_line import kvcliff
 
+from sim.errors import ScenarioError
 from sim.setup import Deployment
 from sim.sweep import local
+from sim.sweep.lock import locked
 from sim.sweep.task import Failure, Outcome, Task, attempt
 
 ROOT = Path(__file__).parents[3]
@@ -150,7 +152,16 @@ def test_where_every_simulation_fails_there_is_still_a_table(
         (("--over", "load.sessions"), "expected key.path=value,value"),
         (("--points", "1-"), "such as 1,6,12 or 1-48:2"),
         (("--points", "9-1"), "9-1 must ascend"),
-        (("--points", "1-9:0"), "1-9:0 must ascend"),
+        (("--points", "1-9:0"), "1-9:0: the step must be at least 1"),
+        (
+            ("--over", "kv_cache_dtype=fp8"),
+            "did you mean 'engine.kv_cache_dtype'?",
+        ),
+        (
+            ("--over", "engine.kv_cache_dtype=fp8,fp9"),
+            "--over engine.kv_cache_dtype: engine: kv_cache_dtype",
+        ),
+        (("--check",), "no option --check here (kvcliff run has it)"),
         (("--points", "0-4"), "must lie between 1 and 100,000"),
         (("--cluster", "dask://127.0.0.1:1", "--jobs", "2"), "give one of them"),
         (("--cluster", "dsk://127.0.0.1:1"), "did you mean 'dask'"),
@@ -168,6 +179,33 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
     assert not (tmp_path / "out").exists()
+
+
+def test_each_scenario_has_a_folder_of_its_own(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sweep's table does not replace another's."""
+    monkeypatch.chdir(tmp_path)
+    other = tmp_path / "other.yaml"
+    other.write_text(small.read_text(encoding="utf-8").replace("name: small", "name: other"), encoding="utf-8")
+    for scenarios in ((small,), (small, other)):
+        assert kvcliff("sweep", *scenarios, "--quick", "--points", "1", "--json").exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["sweep-small", "sweep-small+other"]
+
+
+def test_two_sweeps_in_one_folder_at_once_are_one_too_many(small: Path, tmp_path: Path) -> None:
+    """The second is refused in one line, and what the first wrote stays; afterwards the folder is free."""
+    out = tmp_path / "out"
+    with locked(out / STORE):
+        second = kvcliff("sweep", small, "--quick", "--points", "1", "--out", out)
+    assert (second.exit_code, second.stdout) == (2, "")
+    assert second.stderr == f"kvcliff: {out}: another sweep is writing there; give another --out\n"
+    assert [path.name for path in out.iterdir()] == [STORE]
+    assert kvcliff("sweep", small, "--quick", "--points", "1", "--out", out).exit_code == 0
+
+
+def test_a_lock_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """A folder in its place."""
+    with pytest.raises(ScenarioError, match="cannot be written"), locked(tmp_path):
+        pass
 
 
 def test_a_range_of_points_is_every_count_in_it() -> None:
@@ -211,7 +249,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
     return out, printed
 
 
-@pytest.mark.parametrize(("stop", "jobs"), [(signal.SIGKILL, "1"), (signal.SIGKILL, "2"), (signal.SIGINT, "2")])
+@pytest.mark.parametrize(
+    ("stop", "jobs"),
+    [(signal.SIGKILL, "1"), (signal.SIGKILL, "2"), (signal.SIGINT, "2"), (signal.SIGTERM, "1")],
+)
 def test_a_killed_sweep_goes_on_where_it_stopped(
     tmp_path: Path, whole: tuple[Path, bytes], stop: signal.Signals, jobs: str
 ) -> None:
@@ -220,10 +261,13 @@ def test_a_killed_sweep_goes_on_where_it_stopped(
     wait_for_lines(tmp_path / STORE, 10, killed)
     (os.killpg if stop is signal.SIGINT else os.kill)(killed.pid, stop)
     _, said = killed.communicate()
-    assert killed.returncode == (130 if stop is signal.SIGINT else -stop)
-    if stop is signal.SIGINT:
-        assert said == b""
     kept = (tmp_path / STORE).read_bytes().count(b"\n")
+    if stop is signal.SIGKILL:
+        assert killed.returncode == -stop
+    else:
+        assert killed.returncode == 130
+        told = f"interrupted; {kept} of 80 simulations kept in {tmp_path}; the same command goes on"
+        assert said.decode() == f"kvcliff: {told}\n"
     assert 10 <= kept < 80
     assert not (tmp_path / "sweep.json").exists()
     again = sweeping(tmp_path, jobs)
