@@ -68,7 +68,13 @@ class Store:
         task = job.task
         entry = {"key": key, "level": task.level, "seed": task.seed, "lifted": task.lifted, "metrics": metrics}
         text = json.dumps(entry)
-        file.write(f"{_checksum(text)} {text}\n".encode())  # unbuffered: one write a line
+        line = f"{_checksum(text)} {text}\n".encode()
+        try:
+            written = file.write(line)  # unbuffered: one write a line
+        except OSError as error:
+            raise ScenarioError(f"{file.name}: cannot be written: {error.strerror}") from None
+        if written != len(line):
+            raise ScenarioError(f"{file.name}: cannot be written: no room")
 
 
 def _keys(jobs: Sequence[Job]) -> list[str]:
