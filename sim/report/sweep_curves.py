@@ -50,10 +50,13 @@ def sweep_curves(swept: Sequence[Swept]) -> SweepCurves:
     def values(own: Combination) -> tuple[str, ...]:
         return (*([own.scenario] if several else []), *(shown(own.settings[name]) for name in told))
 
-    groups: dict[tuple[str, ...], list[tuple[float, Result]]] = {}
-    for own, result in drawn:
-        groups.setdefault(values(own), []).append((0 if key is None else own.settings[key], result))
-    make = _over_loads if key is None else _over_key
+    if key is None:
+        curves = [_over_loads(values(own), result) for own, result in drawn]
+    else:
+        groups: dict[tuple[str, ...], list[tuple[float, Result]]] = {}
+        for own, result in drawn:
+            groups.setdefault(values(own), []).append((own.settings[key], result))
+        curves = [_over_key(row, found) for row, found in groups.items()]
     without = [one for one in swept if one.result is None or not _known(one.result)]
     at_key = [f"{names[key]} {shown(one.combination.settings[key])}" if key is not None else "" for one in without]
     return SweepCurves(
@@ -61,7 +64,7 @@ def sweep_curves(swept: Sequence[Swept]) -> SweepCurves:
         axis=" / ".join(dict.fromkeys(unit for _, unit in loads)) if key is None else names[key],
         key=None if key is None else names[key],
         load=" / ".join(amount(*load) for load in loads if load[1] != TRACE_UNIT) if len(loads) == 1 else "",
-        curves=[make(row, found) for row, found in groups.items()],
+        curves=curves,
         missing=[
             f"{', '.join(filter(None, [*values(one.combination), at]))}: {_why(one)}"
             for one, at in zip(without, at_key, strict=True)
@@ -90,8 +93,7 @@ def _numeric_key(settings: Sequence[Mapping[str, Any]]) -> str | None:
     return found
 
 
-def _over_loads(values: tuple[str, ...], found: Sequence[tuple[float, Result]]) -> SweepCurve:
-    ((_, result),) = found
+def _over_loads(values: tuple[str, ...], result: Result) -> SweepCurve:
     rows: list[Row] = [{**point, PLACE: point["sessions"]} for point in by_sessions(result.points)]
     refusals, knee = share_refused(result), result.knee.sessions
     if refusals or knee is None:  # what is refused cannot be slow

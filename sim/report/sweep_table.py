@@ -20,7 +20,6 @@ WIDTH = 80
 BLANKS = 2  # beside each column
 CAUSE = "cause"
 UNKNOWN = "-"
-
 LOAD_WIDTH = 14 + BLANKS  # of `TTFT p50 / p99`
 
 
