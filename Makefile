@@ -25,7 +25,7 @@ setup: .venv/.stamp ## Create .venv with the tested releases; does nothing while
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,calibrate,parquet]'
 	@touch $@
 
-compiled: .compiled/.stamp ## The engine as machine code in .compiled, three times as fast: PYTHONPATH=.compiled .venv/bin/kvcliff …
+compiled: .compiled/.stamp ## The engine as machine code in .compiled, two to three times as fast: PYTHONPATH=.compiled .venv/bin/kvcliff …
 
 .compiled/.stamp: .venv/.stamp $(shell git ls-files sim calibrate workloads)
 	@echo "compiling into .compiled (half a minute; needs a C compiler and Python's headers)"

@@ -53,20 +53,20 @@ class Keeper(Records, Protocol):
 
 def simulate(engine_setup: EngineSetup, load: LoadSetup, seed: int, keeper: Keeper | None = None) -> Run:
     """Run until the stop rule ends it, or everybody is done; with a `keeper` the run itself has no records."""
-    env = simpy.Environment(0.0)  # a float from the start, as all later times are
-    engine = engine_of(env, engine_setup)
-    if load.warm_start:
-        for population in load.populations:
-            engine.warm(population.workload.prefix)
-    records: list[TurnRecord] = []
-    if keeper is not None:
-        engine.on_over = keeper.over
-    audience = Audience(env, engine, engine_setup.frontend, load.stop, keeper or records)
-    for index, population in enumerate(load.populations):
-        audience.add(population, index, seed)
-    if load.given is not None:
-        audience.give(load.given)
     with collector_off():
+        env = simpy.Environment(0.0)  # a float from the start, as all later times are
+        engine = engine_of(env, engine_setup)
+        if load.warm_start:
+            for population in load.populations:
+                engine.warm(population.workload.prefix)
+        records: list[TurnRecord] = []
+        if keeper is not None:
+            engine.on_over = keeper.over
+        audience = Audience(env, engine, engine_setup.frontend, load.stop, keeper or records)
+        for index, population in enumerate(load.populations):
+            audience.add(population, index, seed)
+        if load.given is not None:
+            audience.give(load.given)
         env.run(until=audience.stop)
     engine.settle()
     return Run(records, engine.log(), env.now, engine_setup.num_gpu_blocks)

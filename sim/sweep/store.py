@@ -89,12 +89,12 @@ def _opened(path: Path) -> BinaryIO:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("ab+", buffering=0)
+        if file.tell():
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
     except OSError as error:
         raise ScenarioError(f"{path}: cannot be written: {error.strerror}") from None
-    if file.tell():
-        file.seek(-1, 2)
-        if file.read(1) != b"\n":
-            file.write(b"\n")
     return file
 
 

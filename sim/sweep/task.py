@@ -60,9 +60,9 @@ def simulate_task(deployment: Deployment, task: Task) -> Outcome:
         del run
     else:
         metrics = measure(engine, load, task.seed, population=MAIN, slo=slo, files=task.records)
-    # An engine and its processes refer to each other, and pools would pile up. All of a run is young: the collector is
-    # off while it lasts.
-    gc.collect(0)  # processes refer to each other, so pools and step logs would pile up
+    # An engine and its processes refer to each other, so pools and step logs would pile up. All of a run is young, for
+    # the collector is off while it lasts.
+    gc.collect(0)
     return Outcome({name: float(value) for name, value in metrics.items()}, rows)
 
 
