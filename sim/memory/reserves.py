@@ -4,11 +4,10 @@ None of it follows from a config alone, so each is a range of low, likely and hi
 found stands with each function; `shared/data/capacity_cases` holds the readings.
 """
 
-import re
 from dataclasses import dataclass
 
 from sim.catalog import Model
-from sim.errors import MemoryLedgerError
+from sim.memory.settings import BatchLimits, MemorySettings
 from sim.units import GIB
 
 _BITS16_BYTES = 2
@@ -32,9 +31,7 @@ def exactly(size_bytes: int) -> ByteRange:
     return ByteRange(size_bytes, size_bytes, size_bytes)
 
 
-def activation_peak(
-    model: Model, max_num_batched_tokens: int, max_num_seqs: int, tensor_parallel_size: int = 1
-) -> ByteRange:
+def activation_peak(model: Model, limits: BatchLimits, settings: MemorySettings) -> ByteRange:
     """Return the peak of activations in the engine's profile run, on one GPU.
 
     Two things peak one after the other, so `likely` is the larger:
@@ -50,6 +47,8 @@ def activation_peak(
     GiB against 1.19. vLLM up to 0.10 often shows the forward pass alone, and 0.14 once 0.8 of it, which is
     `low`. What other prints leave unexplained (RTX 5090, L40S) reaches 1.43 x both at once; `high` is 1.5 x.
     """
+    max_num_batched_tokens, max_num_seqs = limits.max_num_batched_tokens, limits.max_num_seqs
+    tensor_parallel_size = settings.tensor_parallel_size
     forward = max_num_batched_tokens * _BITS16_BYTES * _forward_width(model, tensor_parallel_size)
     hidden = max_num_batched_tokens * _BITS16_BYTES * model.hidden_size
     rows = min(max_num_seqs, max_num_batched_tokens)
@@ -85,15 +84,3 @@ def cuda_graphs(*, enforce_eager: bool) -> ByteRange:
     if enforce_eager:
         return exactly(0)
     return ByteRange(round(0.1 * GIB), round(0.5 * GIB), round(2.4 * GIB))
-
-
-def graphs_reduce_kv(vllm_version: str) -> bool:
-    """Tell whether this vLLM version takes its CUDA graph estimate out of the KV memory by default.
-
-    0.21 to 0.27 do. Up to 0.20 graphs come on top of the budget. Prints of 0.29 and 0.31 close without a
-    graph term; that 0.28 already does is inferred. Raises MemoryLedgerError when the version is unreadable.
-    """
-    found = re.match(r"v?(\d+)\.(\d+)(?:\D|$)", vllm_version)
-    if found is None:
-        raise MemoryLedgerError(f"vllm_version {vllm_version!r} must look like '0.32.0'")
-    return (0, 21) <= (int(found[1]), int(found[2])) <= (0, 27)
