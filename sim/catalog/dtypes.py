@@ -6,6 +6,7 @@ leave some layers in 16 bits, so a rate per element alone would be wrong for the
 
 from dataclasses import dataclass
 
+from sim.catalog.weight_scheme import weight_scheme
 from sim.errors import MemoryLedgerError, one_of
 
 
@@ -98,10 +99,8 @@ def kv_dtype(name: str) -> KvDtype:
 
 
 def linear_weight_bytes(name: str) -> float:
-    """Return the bytes one linear-layer weight takes in the type of that name.
+    """Return the bytes that kernels read for one linear-layer weight of the type of that name.
 
     Raises MemoryLedgerError naming the valid types when there is none.
     """
-    if name not in LINEAR_WEIGHT_BYTES:
-        raise MemoryLedgerError(f"weight_dtype {one_of(name, ('auto', *LINEAR_WEIGHT_BYTES))}")
-    return LINEAR_WEIGHT_BYTES[name]
+    return LINEAR_WEIGHT_BYTES[name] if name in LINEAR_WEIGHT_BYTES else weight_scheme(name).bits / 8

@@ -41,11 +41,12 @@ def draft_weight_bytes(model: Model, settings: MemorySettings) -> int:
         return 0
     if method in _MODELS and settings.draft_model is not None:
         return load_model(settings.draft_model).weight_bytes("auto", settings.tensor_parallel_size)
-    last = range(model.num_hidden_layers - 1, model.num_hidden_layers)
-    before = range(model.num_hidden_layers - 2, model.num_hidden_layers)
     dtype, parallel = settings.weight_dtype, settings.tensor_parallel_size
-    two = model.weight_bytes(dtype, parallel, layers=before)
-    return two - model.weight_bytes(dtype, parallel, layers=last)
+    if model.mtp:
+        return model.draft_weight_bytes(dtype, parallel)
+    last, count = range(model.num_hidden_layers - 1, model.num_hidden_layers), model.num_hidden_layers
+    two = model.weight_bytes(dtype, parallel, layers=range(max(0, count - 2), count))
+    return max(0, two - model.weight_bytes(dtype, parallel, layers=last))
 
 
 def _method(settings: MemorySettings) -> str | None:

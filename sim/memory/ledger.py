@@ -19,10 +19,8 @@ from sim.memory.printed import printed_tokens
 from sim.memory.rank import RankMemory, rank_memory
 from sim.memory.refusal import refusal_of
 from sim.memory.reserves import ByteRange
-from sim.memory.settings import BatchLimits, MemorySettings, batch_limits
+from sim.memory.settings import AUTO_FIT, BatchLimits, MemorySettings, batch_limits
 from sim.memory.versions import graphs_reduce_kv, keeps_a_block
-
-AUTO_FIT = -1  # max_model_len: as long as fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +167,7 @@ def _provenance(gpu: Gpu, model: Model, settings: MemorySettings) -> dict[str, s
     return {
         "total_visible_bytes": "estimated" if gpu.visible_bytes is None else "catalog",
         "budget_bytes": "config",
-        "weight_bytes": model.weight_source(settings.weight_dtype),
+        "weight_bytes": "catalog" if settings.weight_dtype == "auto" and model.checkpoint_bytes else "computed",
         "activation_bytes": "fitted",
         "non_torch_bytes": "estimated",
         "cuda_graph_bytes": "config" if settings.enforce_eager else "estimated",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 from sim.catalog import Gpu, Model
+from sim.catalog.layers import RecurrentState
 from sim.errors import MemoryLedgerError, one_of
 from sim.memory.versions import (
     NEWEST_KNOWN_VLLM,
@@ -31,11 +32,17 @@ _MOST = {
     "non_kv_bytes": 10**14,
     "free_bytes_at_start": 10**14,
 }
+AUTO_FIT = -1  # max_model_len: as long as fits
 _KV_OVERRIDES = ("kv_cache_tokens", "num_gpu_blocks_override", "kv_cache_memory_bytes", "non_kv_bytes")
 _CHOICES = {
     "mamba_ssm_cache_dtype": ("auto", "float32", "float16", "bfloat16"),
     "mamba_cache_mode": ("none", "align", "all"),
 }
+
+
+def has_states(model: Model) -> bool:
+    """Whether a model has recurrent layers."""
+    return any(isinstance(kind, RecurrentState) for layer in model.kv_layers for kind in layer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,8 @@ class MemorySettings:
             raise MemoryLedgerError(f"gpu_memory_utilization {share!r} must be above 0 and at most 1")
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name == "max_model_len" and value == AUTO_FIT:
+                continue
             if field.name in _MOST and not (value is None and field.default is None):
                 _check_whole(field.name, value, _MOST[field.name])
             if field.name in _CHOICES and value is not None and value not in _CHOICES[field.name]:
@@ -117,7 +126,7 @@ class MemorySettings:
         """Whether prefix caching is on: as asked, else by the version's default for this kind of model."""
         if self.enable_prefix_caching is not None:
             return self.enable_prefix_caching
-        return not model.has_states or caches_hybrid_prefixes(self.vllm_version)
+        return not has_states(model) or caches_hybrid_prefixes(self.vllm_version)
 
     def state_mode(self, model: Model) -> str:
         """Return vLLM's mamba_cache_mode: with prefix caching "align" unless told, else "none"."""
