@@ -76,6 +76,7 @@ class MemorySettings:
     mamba_ssm_cache_dtype: str = "auto"
     mamba_cache_mode: str | None = None
     disable_hybrid_kv_cache_manager: bool = False
+    language_model_only: bool = False  # no encoder is loaded
     vllm_version: str = NEWEST_KNOWN_VLLM
     kv_cache_tokens: int | None = None
     num_gpu_blocks_override: int | None = None
