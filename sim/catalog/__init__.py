@@ -14,7 +14,8 @@ from sim.catalog.dtypes import (
     linear_weight_bytes,
 )
 from sim.catalog.gpu import Gpu, gpu_names, load_gpu
-from sim.catalog.model import Model, load_model, model_names
+from sim.catalog.load import load_model, model_names
+from sim.catalog.model import Model
 
 __all__ = [
     "KV_DTYPES",

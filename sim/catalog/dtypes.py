@@ -6,6 +6,7 @@ leave some layers in 16 bits, so a rate per element alone would be wrong for the
 
 from dataclasses import dataclass
 
+from sim.catalog.weight_scheme import weight_scheme
 from sim.errors import MemoryLedgerError, one_of
 
 
@@ -20,7 +21,7 @@ class KvDtype:
     extra_bytes: int = 0  # scales and norms kept beside each slot
     full_precision_layers: int = 0  # layers that stay in 16 bits
 
-    def head_bytes(self, head_dim: int) -> float:
+    def head_bytes(self, head_dim: float) -> float:
         """Bytes of one token's key and value in one KV head of a quantised layer."""
         return head_dim * (self.key_bits + self.value_bits) / 8 + self.extra_bytes
 
@@ -82,10 +83,8 @@ def kv_dtype(name: str) -> KvDtype:
 
 
 def linear_weight_bytes(name: str) -> float:
-    """Return the bytes one linear-layer weight takes in the type of that name.
+    """Return the bytes that kernels read for one linear-layer weight of the type of that name.
 
     Raises MemoryLedgerError naming the valid types when there is none.
     """
-    if name not in LINEAR_WEIGHT_BYTES:
-        raise MemoryLedgerError(f"weight_dtype {one_of(name, ('auto', *LINEAR_WEIGHT_BYTES))}")
-    return LINEAR_WEIGHT_BYTES[name]
+    return LINEAR_WEIGHT_BYTES[name] if name in LINEAR_WEIGHT_BYTES else weight_scheme(name).bits / 8

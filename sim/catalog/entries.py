@@ -26,22 +26,26 @@ def names_in(file_name: str) -> tuple[str, ...]:
     return tuple(entry["name"] for entry in read_entries(file_name))
 
 
+@lru_cache(maxsize=4)
+def index_of(file_name: str) -> dict[str, dict[str, Any]]:
+    """Return the entries by each folded name and alias."""
+    entries = read_entries(file_name)
+    return {fold(called): entry for entry in reversed(entries) for called in (entry["name"], *entry.get("aliases", ()))}
+
+
 def find_entry(file_name: str, kind: str, name: str) -> dict[str, Any]:
     """Return the entry called `name`, or that has it as an alias.
 
     Raises CatalogError with the nearest and all valid names when there is none.
     """
-    entries = read_entries(file_name)
-    wanted = _fold(name)
-    known: list[str] = []
-    for entry in entries:
-        called = [entry["name"], *entry["aliases"]]
-        if wanted in map(_fold, called):
-            return entry
-        known += called
+    found = index_of(file_name).get(fold(name))
+    if found is not None:
+        return found
+    known = [called for entry in read_entries(file_name) for called in (entry["name"], *entry.get("aliases", ()))]
     valid = ", ".join(names_in(file_name))
     raise CatalogError(f"{kind} {name!r} is not in the catalog{did_you_mean(name, known)}; known: {valid}")
 
 
-def _fold(name: str) -> str:
+def fold(name: str) -> str:
+    """Return a name without what does not matter in it."""
     return name.lower().replace(" ", "").replace("_", "").replace("-", "")

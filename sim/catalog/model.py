@@ -1,24 +1,25 @@
-"""One transformer with uniform full attention and gated MLPs: its shape, and what follows from it.
+"""One transformer: its shape in the words of a config.json, its layers, and what follows from them.
 
 Counts leave out norms, biases and rotary tables (under 0.1 % of the weights of every catalogued model).
 Byte and FLOP figures are for the whole model unless a tensor_parallel_size is given.
 """
 
 from dataclasses import dataclass, fields
-from pathlib import Path
+from functools import lru_cache
 
-from sim.catalog.dtypes import kv_dtype, linear_weight_bytes
-from sim.catalog.entries import find_entry, names_in
-from sim.catalog.hf_config import read_hf_config
+from sim.catalog.dtypes import kv_dtype
+from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, LayerKv
+from sim.catalog.weight_scheme import WeightScheme, weight_scheme
+from sim.catalog.weights import Layer, dense_mlp, expert_mlps, grouped_attention, router
 from sim.errors import CatalogError, MemoryLedgerError
 
-_FILE = "models.yaml"
 _BITS16_BYTES = 2
+_INDEXER_SCALE_BYTES = 4  # an indexer key is kept in fp8 with one 32-bit scale
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The shape of a model, in the words of a Hugging Face config.json."""
+    """The shape of a model, in the words of a Hugging Face config.json, and its layers where they differ."""
 
     name: str
     num_hidden_layers: int
@@ -31,17 +32,24 @@ class Model:
     tie_word_embeddings: bool
     max_position_embeddings: int
     source: str
-    weight_dtype: str = "bf16"  # the checkpoint's own, which weight_dtype "auto" means
+    weight_dtype: str = "bf16"  # the checkpoint's own, as the step-time terms call it; "auto" means it
     num_experts: int | None = None
     num_experts_per_tok: int | None = None
     moe_intermediate_size: int | None = None
     qk_norm: bool = False  # queries and keys are normalised: two more kernels a layer
+    body: tuple[Layer, ...] = ()  # each hidden layer; empty: all alike, as the sizes above say
+    mtp: tuple[Layer, ...] = ()  # multi-token-prediction layers of the checkpoint: drafts, not loaded unless asked for
+    scheme: WeightScheme | None = None  # of the checkpoint's weights; None: `weight_dtype`, everywhere
+    kv_cache_dtype: str | None = None  # that "auto" means, where the checkpoint says so
+    vision_params: int = 0  # of encoders, in 16 bits and whole on every rank
+    per_layer_embedding_params: int = 0
+    checkpoint_bytes: int | None = None  # of the files, where their index or the catalog says so
+    read_as: str | None = None  # how a name was read, where it is not the catalog's own
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            text_or_flag = field.name in {"name", "source", "tie_word_embeddings", "weight_dtype", "qk_norm"}
-            if text_or_flag or (value is None and field.default is None):
+            if field.name not in _SIZES or (value is None and field.default is None):
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise CatalogError(f"{self.source}: {field.name} {value!r} must be a whole number above 0")
@@ -53,16 +61,43 @@ class Model:
         experts = (self.num_experts, self.num_experts_per_tok, self.moe_intermediate_size)
         if any(part is None for part in experts) and any(part is not None for part in experts):
             raise CatalogError(f"{self.source}: num_experts, num_experts_per_tok and moe_intermediate_size go together")
+        if self.body and len(self.body) != self.num_hidden_layers:
+            raise CatalogError(f"{self.source}: {len(self.body)} layers for num_hidden_layers {self.num_hidden_layers}")
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Each hidden layer, in order."""
+        return self.body or (_uniform_layer(self),) * self.num_hidden_layers
+
+    @property
+    def kv_layers(self) -> tuple[LayerKv, ...]:
+        """What each hidden layer keeps; empty for one without KV of its own."""
+        return tuple(layer.kv for layer in self.layers)
+
+    @property
+    def mtp_layers(self) -> int:
+        """How many multi-token-prediction layers the checkpoint has."""
+        return len(self.mtp)
+
+    @property
+    def mtp_kv(self) -> LayerKv:
+        """What one multi-token-prediction layer keeps."""
+        return self.mtp[0].kv if self.mtp else ()
+
+    @property
+    def mtp_params(self) -> int:
+        """Weights of the multi-token-prediction layers."""
+        return sum(layer.params for layer in self.mtp)
 
     @property
     def linear_params(self) -> int:
-        """Weights in all linear layers of the body: attention projections, MLPs, every expert, routers."""
-        return self.num_hidden_layers * (self._attention_params + self._mlp_params(self.num_experts))
+        """Weights in all linear layers of the body: attention or recurrence, MLPs, every expert, routers."""
+        return sum(layer.params for layer in self.layers)
 
     @property
     def active_linear_params(self) -> int:
         """Weights of the body that one token meets: `num_experts_per_tok` experts where there are experts."""
-        return self.num_hidden_layers * (self._attention_params + self._mlp_params(self.num_experts_per_tok))
+        return sum(layer.active_params for layer in self.layers)
 
     @property
     def embedding_params(self) -> int:
@@ -76,13 +111,14 @@ class Model:
 
     @property
     def total_params(self) -> int:
-        """All stored weights."""
-        return self.linear_params + self.embedding_params + self.lm_head_params
+        """All stored weights but drafts."""
+        ends = self.embedding_params + self.lm_head_params + self.per_layer_embedding_params
+        return self.linear_params + ends + self.vision_params
 
     @property
     def attention_flops_per_pair(self) -> int:
-        """FLOPs of all layers for one (query, key) pair: scores and weighted values, 2 each an element."""
-        return 4 * self.num_hidden_layers * self.num_attention_heads * self.head_dim
+        """FLOPs of all layers that attend to everything for one (query, key) pair: scores and weighted values."""
+        return sum(layer.pair_flops for layer in self._growing_layers)
 
     @property
     def linear_flops_per_token(self) -> int:
@@ -94,69 +130,145 @@ class Model:
         """FLOPs of the output head for one row of logits, tied or not."""
         return 2 * self.embedding_params
 
-    def weight_bytes(self, weight_dtype: str, tensor_parallel_size: int = 1) -> int:
-        """Return the bytes of the weights on one GPU; embeddings and head stay in 16 bits.
+    @property
+    def weight_source(self) -> str:
+        """Where the bytes of the weights come from when weight_dtype is "auto"."""
+        if self.checkpoint_bytes is not None:
+            return "the checkpoint's own total size"
+        return f"the shape, with {self.weight_dtype if self.scheme is None else self.scheme.name} weights"
 
-        "auto" is the checkpoint's own type; scales of fp8 weights are not counted. Raises MemoryLedgerError
-        for an unknown type.
+    def weight_bytes(
+        self,
+        weight_dtype: str,
+        tensor_parallel_size: int = 1,
+        *,
+        layers: range | None = None,
+        expert_parallel_size: int | None = None,
+    ) -> int:
+        """Return the bytes of the weights on one GPU; embeddings, head, routers and encoders stay in 16 bits.
+
+        "auto" is the checkpoint's own scheme, or its total size where that is known. A pipeline stage holds
+        `layers`; the first stage also the embedding and the encoders, the last the head. Drafts are left out. Raises
+        MemoryLedgerError for an unknown type.
         """
-        own = self.weight_dtype if weight_dtype == "auto" else weight_dtype
-        body = self.linear_params * linear_weight_bytes(own)
-        ends = (self.embedding_params + self.lm_head_params) * _BITS16_BYTES
-        return round((body + ends) / tensor_parallel_size)
+        if weight_dtype == "auto" and self.checkpoint_bytes is not None:
+            scheme = self._own_scheme
+            whole = self._bytes(scheme, 1, range(self.num_hidden_layers), None)
+            part = self._bytes(scheme, tensor_parallel_size, self._stage(layers), expert_parallel_size)
+            drafts = sum(self._layer_bytes(scheme, layer, 0, 1, None) for layer in self.mtp)
+            return round(self.checkpoint_bytes * part / (whole + drafts))
+        scheme = self._own_scheme if weight_dtype == "auto" else weight_scheme(weight_dtype)
+        return round(self._bytes(scheme, tensor_parallel_size, self._stage(layers), expert_parallel_size))
+
+    def draft_weight_bytes(self, weight_dtype: str, tensor_parallel_size: int = 1) -> int:
+        """Return the bytes of the multi-token-prediction layers on one GPU; embedding and head are the model's."""
+        scheme = self._own_scheme if weight_dtype == "auto" else weight_scheme(weight_dtype)
+        after = self.num_hidden_layers
+        return round(sum(self._layer_bytes(scheme, layer, after, tensor_parallel_size, None) for layer in self.mtp))
 
     def kv_bytes_per_token(self, kv_cache_dtype: str, tensor_parallel_size: int = 1) -> float:
-        """Return the KV bytes one token takes on one GPU, over all layers.
+        """Return the KV bytes one more token takes on one GPU, over all layers that keep every token.
 
         Raises MemoryLedgerError for an unknown type or for heads that do not divide. A GPU always holds at
         least one KV head, so capacity stops growing when tensor_parallel_size passes num_key_value_heads.
         """
         dtype = kv_dtype(kv_cache_dtype)
-        heads = self._kv_heads_per_gpu(tensor_parallel_size)
-        full = min(dtype.full_precision_layers, self.num_hidden_layers)
-        full_bytes = full * 2 * self.head_dim * _BITS16_BYTES
-        return heads * (full_bytes + (self.num_hidden_layers - full) * dtype.head_bytes(self.head_dim))
+        growing = [kind for layer in self._growing_layers for kind in layer.kv]
+        full, total = dtype.full_precision_layers, 0.0
+        for number, kind in enumerate(growing):
+            bits16 = number < full
+            match kind:
+                case AttentionKv():
+                    heads = self._kv_heads_per_gpu(kind.kv_heads, tensor_parallel_size)
+                    dim = (kind.key_dim + kind.value_dim) / 2
+                    total += heads * (2 * dim * _BITS16_BYTES if bits16 else dtype.head_bytes(dim))
+                case LatentKv():
+                    dim = (kind.latent_dim + kind.rope_dim) / 2
+                    total += 2 * dim * _BITS16_BYTES if bits16 else dtype.head_bytes(dim)
+                case IndexerKv():
+                    total += kind.key_dim + _INDEXER_SCALE_BYTES
+        return total
 
     @property
-    def _attention_params(self) -> int:
-        query_and_output = 2 * self.num_attention_heads * self.head_dim
-        key_and_value = 2 * self.num_key_value_heads * self.head_dim
-        return self.hidden_size * (query_and_output + key_and_value)
+    def _own_scheme(self) -> WeightScheme:
+        return weight_scheme(self.weight_dtype) if self.scheme is None else self.scheme
 
-    def _mlp_params(self, experts: int | None) -> int:
-        if experts is None or self.moe_intermediate_size is None or self.num_experts is None:
-            return 3 * self.hidden_size * self.intermediate_size
-        router = self.hidden_size * self.num_experts
-        return experts * 3 * self.hidden_size * self.moe_intermediate_size + router
+    @property
+    def _growing_layers(self) -> tuple[Layer, ...]:
+        """The layers that keep every token; those with windows where there are no others."""
+        full = tuple(layer for layer in self.layers if any(map(_keeps_every_token, layer.kv)))
+        return full or tuple(layer for layer in self.layers if any(isinstance(kind, AttentionKv) for kind in layer.kv))
 
-    def _kv_heads_per_gpu(self, tensor_parallel_size: int) -> int:
+    def _stage(self, layers: range | None) -> range:
+        return range(self.num_hidden_layers) if layers is None else layers
+
+    def _bytes(self, scheme: WeightScheme, ranks: int, stage: range, experts: int | None) -> float:
+        every = self.layers
+        body = sum(self._layer_bytes(scheme, every[number], number, ranks, experts) for number in stage)
+        ends, whole = 0, 0
+        if 0 in stage:
+            ends, whole = self.embedding_params + self.per_layer_embedding_params, self.vision_params
+        if self.num_hidden_layers - 1 in stage:
+            tied_elsewhere = self.tie_word_embeddings and 0 not in stage
+            head = self.embedding_params if tied_elsewhere else self.lm_head_params
+            body += head / ranks * scheme.head_bits / 8
+        return body + (ends / ranks + whole) * _BITS16_BYTES
+
+    @staticmethod
+    def _layer_bytes(scheme: WeightScheme, layer: Layer, number: int, ranks: int, experts: int | None) -> float:
+        return sum(
+            scheme.bytes_of(number, linear, linear.rank_params(ranks, experts), ranks) for linear in layer.linears
+        )
+
+    def _kv_heads_per_gpu(self, kv_heads: int, tensor_parallel_size: int) -> int:
         if self.num_attention_heads % tensor_parallel_size:
             raise MemoryLedgerError(
                 f"tensor_parallel_size {tensor_parallel_size} must divide the {self.num_attention_heads} "
                 f"attention heads of {self.name}"
             )
-        per_gpu, rest = divmod(self.num_key_value_heads, tensor_parallel_size)
-        if rest and tensor_parallel_size % self.num_key_value_heads:
+        per_gpu, rest = divmod(kv_heads, tensor_parallel_size)
+        if rest and tensor_parallel_size % kv_heads:
             raise MemoryLedgerError(
                 f"tensor_parallel_size {tensor_parallel_size} must divide or be a multiple of the "
-                f"{self.num_key_value_heads} KV heads of {self.name}"
+                f"{kv_heads} KV heads of {self.name}"
             )
         return max(1, per_gpu)
 
 
-def model_names() -> tuple[str, ...]:
-    """Return the catalogued names, without aliases."""
-    return names_in(_FILE)
+_SIZES = {
+    "num_hidden_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "intermediate_size",
+    "vocab_size",
+    "max_position_embeddings",
+    "num_experts",
+    "num_experts_per_tok",
+    "moe_intermediate_size",
+    "checkpoint_bytes",
+}
 
 
-def load_model(name_or_path: str | Path) -> Model:
-    """Return a catalogued model, or the one a Hugging Face config.json (or the folder it is in) describes.
+@lru_cache(maxsize=64)
+def _uniform_layer(model: Model) -> Layer:
+    """Return the layer that a model without a body repeats: full attention and a gated MLP, or experts."""
+    hidden, heads, kv_heads, dim = model.hidden_size, model.num_attention_heads, model.num_key_value_heads, model.head_dim
+    attention = grouped_attention(hidden, heads, kv_heads, dim, dim)
+    if model.num_experts is None or model.num_experts_per_tok is None or model.moe_intermediate_size is None:
+        block = dense_mlp(hidden, model.intermediate_size)
+    else:
+        experts = expert_mlps(hidden, model.moe_intermediate_size, model.num_experts, model.num_experts_per_tok)
+        block = (*experts, router(hidden, model.num_experts))
+    return Layer((AttentionKv(kv_heads, dim, dim),), (*attention, *block), 4 * heads * dim)
 
-    Raises CatalogError for an unknown name, with the nearest valid one, and for a config.json that is broken
-    or whose attention is not uniform and full.
-    """
-    path = Path(name_or_path)
-    if path.suffix == ".json" or isinstance(name_or_path, Path) or path.is_dir():
-        return Model(**read_hf_config(path))
-    entry = find_entry(_FILE, "model", name_or_path)
-    return Model(**{key: value for key, value in entry.items() if key != "aliases"})
+
+def _keeps_every_token(kind: KvKind) -> bool:
+    match kind:
+        case AttentionKv():
+            return kind.window_tokens is None and kind.chunk_tokens is None
+        case LatentKv():
+            return True
+        case _:
+            return False
