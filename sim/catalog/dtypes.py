@@ -20,10 +20,18 @@ class KvDtype:
     family: str = "turboquant"  # types read by the same attention kernels: bf16, fp8 or turboquant
     extra_bytes: int = 0  # scales and norms kept beside each slot
     full_precision_layers: int = 0  # layers that stay in 16 bits
+    latent_token_bytes: int | None = None  # of a whole latent vector (MLA), where the format fixes it
 
-    def head_bytes(self, head_dim: float) -> float:
-        """Bytes of one token's key and value in one KV head of a quantised layer."""
-        return head_dim * (self.key_bits + self.value_bits) / 8 + self.extra_bytes
+    def head_bytes(self, key_dim: int, value_dim: int | None = None) -> float:
+        """Bytes of one token's key and value in one KV head of a quantised layer; both alike unless told."""
+        value_dim = key_dim if value_dim is None else value_dim
+        return (key_dim * self.key_bits + value_dim * self.value_bits) / 8 + self.extra_bytes
+
+    def latent_bytes(self, latent_dim: int, rope_dim: int) -> float:
+        """Bytes of one token's latent vector in one layer."""
+        if self.latent_token_bytes is not None:
+            return self.latent_token_bytes
+        return (latent_dim + rope_dim) * self.key_bits / 8
 
 
 _PLAIN = "vLLM: page bytes = 2 x heads x head_dim x element bytes; checked on 20 posted start-ups to 0.2 %"
@@ -31,6 +39,7 @@ _BITS16 = KvDtype(16, 16, _PLAIN, family="bf16")
 _BITS8 = KvDtype(8, 8, _PLAIN + "; per-tensor scales are negligible, fp8 is exactly twice the tokens", family="fp8")
 _BITS32 = KvDtype(32, 32, _PLAIN, family="fp32")
 KV_FAMILIES = ("bf16", "fp8", "turboquant", "fp32")
+_SCALED = "vLLM: one fp32 scale a token and head, for key and value each"
 _TURBO = "vLLM TurboQuant slots of 196/136/120/104 B at head_dim 128; first and last two layers stay 16-bit"
 
 KV_DTYPES: dict[str, KvDtype] = {
@@ -44,6 +53,13 @@ KV_DTYPES: dict[str, KvDtype] = {
     "fp8_e4m3": _BITS8,
     "fp8_e5m2": _BITS8,
     "int8": _BITS8,
+    "fp8_inc": _BITS8,
+    "fp8_per_token_head": KvDtype(8, 8, _SCALED, family="fp8", extra_bytes=8),
+    "int8_per_token_head": KvDtype(8, 8, _SCALED, family="fp8", extra_bytes=8),
+    "nvfp4": KvDtype(4.5, 4.5, "vLLM: 4 bits and an fp8 scale for each 16 elements, 72 B for 128", family="turboquant"),
+    "fp8_ds_mla": KvDtype(
+        8, 8, "vLLM's FlashMLA sparse format: 656 B a token and layer", family="fp8", latent_token_bytes=656
+    ),
     "tq4": KvDtype(4.2, 4.2, "founding document 000: about 4.2 bits, 38,700 B/token on Qwen3-4B, in every layer"),
     "turboquant_k8v4": KvDtype(8, 4, _TURBO, extra_bytes=4, full_precision_layers=4),
     "turboquant_4bit_nc": KvDtype(4, 4, _TURBO, extra_bytes=8, full_precision_layers=4),

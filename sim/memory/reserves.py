@@ -4,18 +4,18 @@ None of it follows from a config alone, so each is a range of low, likely and hi
 found stands with each function; `shared/data/capacity_cases` holds the readings.
 """
 
-import re
 from dataclasses import dataclass
 
 from sim.catalog import Model
-from sim.errors import MemoryLedgerError
+from sim.memory.settings import BatchLimits, MemorySettings
+from sim.memory.versions import is_v0, sampler_bytes_per_logit
 from sim.units import GIB
 
 _BITS16_BYTES = 2
-_SAMPLER_BYTES_PER_LOGIT = 38.4
 _HIDDEN_BUFFERS = 5
 _LOW_SHARE = 0.8
 _HIGH_SHARE = 1.5
+_ENCODER_BYTES = (0, round(1.0 * GIB), round(3.0 * GIB))  # low, likely, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,42 +32,42 @@ def exactly(size_bytes: int) -> ByteRange:
     return ByteRange(size_bytes, size_bytes, size_bytes)
 
 
-def activation_peak(
-    model: Model, max_num_batched_tokens: int, max_num_seqs: int, tensor_parallel_size: int = 1
-) -> ByteRange:
+def activation_peak(model: Model, limits: BatchLimits, settings: MemorySettings) -> ByteRange:
     """Return the peak of activations in the engine's profile run, on one GPU.
 
-    Two things peak one after the other, so `likely` is the larger:
+    Three things peak one after the other, so `likely` is the largest:
 
     * the forward pass of a full batch: tokens x 2 B x (3 x intermediate / TP + 5 x hidden); with experts, the
       routed copies of each token take the place of the MLP;
-    * sampling: sequences x vocabulary x 38.4 B (fp32 logits, their sorted copies, int64 indices), beside the
-      hidden states that led there.
+    * sampling: sequences x vocabulary x bytes a logit (versions.py), beside the hidden states that led there;
+    * an encoder's pass over the largest images.
 
-    The 38.4 B is the mean over five H100 prints of late 2025 (Qwen3-0.6B and 32B, Llama-8B and 70B, gpt-oss;
-    1,024 sequences): each is met within 1 %. The 5 is fitted to one print (LLaVA-Mistral, 16,384 tokens, 1.97
-    GiB; met to 2 %). Prints not fitted: Qwen3-Next on H200 5.58 GiB to 1 %; Llama-8B on A100, vLLM 0.31, 1.44
-    GiB against 1.19. vLLM up to 0.10 often shows the forward pass alone, and 0.14 once 0.8 of it, which is
-    `low`. What other prints leave unexplained (RTX 5090, L40S) reaches 1.43 x both at once; `high` is 1.5 x.
+    The 5 is fitted to one print (LLaVA-Mistral, 16,384 tokens, 1.97 GiB; met to 2 %); up to 0.8 it is 3 (Llama-8B on a
+    3090 at 20,000 and 29,000 tokens: 2.07 and 2.99 GiB, met to 1 %). vLLM up to 0.10 often shows the forward pass alone,
+    and 0.14 once 0.8 of it, which is `low`. What other prints leave unexplained (RTX 5090, L40S) reaches 1.43 x both at
+    once; `high` is 1.5 x. Encoders: Qwen3-VL leaves 2.0 and 2.7 GiB where all else is small, Gemma nothing to be seen.
     """
-    forward = max_num_batched_tokens * _BITS16_BYTES * _forward_width(model, tensor_parallel_size)
-    hidden = max_num_batched_tokens * _BITS16_BYTES * model.hidden_size
-    rows = min(max_num_seqs, max_num_batched_tokens)
-    sampling = round(rows * model.vocab_size * _SAMPLER_BYTES_PER_LOGIT)
+    tokens, sequences = limits.max_num_batched_tokens, limits.max_num_seqs
+    first_engine = is_v0(settings.vllm_version)
+    forward = tokens * _BITS16_BYTES * _forward_width(model, settings.tensor_parallel_size, 3 if first_engine else _HIDDEN_BUFFERS)
+    hidden = tokens * _BITS16_BYTES * model.hidden_size
+    rows = min(sequences, tokens)
+    sampling = 0 if first_engine else round(rows * model.vocab_size * sampler_bytes_per_logit(settings.vllm_version))
+    encoder = _ENCODER_BYTES if model.vision_params and not settings.language_model_only else (0, 0, 0)
     return ByteRange(
-        low=round(_LOW_SHARE * forward),
-        likely=max(forward, sampling + hidden),
-        high=round(_HIGH_SHARE * (forward + sampling + hidden)),
+        low=max(encoder[0], round(_LOW_SHARE * forward)),
+        likely=max(forward, sampling + hidden, encoder[1]),
+        high=max(encoder[2], round(_HIGH_SHARE * (forward + sampling + hidden))),
     )
 
 
-def _forward_width(model: Model, tensor_parallel_size: int) -> int:
+def _forward_width(model: Model, tensor_parallel_size: int, hidden_buffers: int) -> int:
     if model.num_experts_per_tok is None or model.moe_intermediate_size is None:
         mlp = 3 * model.intermediate_size // tensor_parallel_size
     else:
         expert = model.moe_intermediate_size // tensor_parallel_size
         mlp = model.num_experts_per_tok * (max(2 * expert, model.hidden_size) + expert)
-    return mlp + _HIDDEN_BUFFERS * model.hidden_size
+    return mlp + hidden_buffers * model.hidden_size
 
 
 def non_torch(tensor_parallel_size: int = 1) -> ByteRange:
@@ -85,15 +85,3 @@ def cuda_graphs(*, enforce_eager: bool) -> ByteRange:
     if enforce_eager:
         return exactly(0)
     return ByteRange(round(0.1 * GIB), round(0.5 * GIB), round(2.4 * GIB))
-
-
-def graphs_reduce_kv(vllm_version: str) -> bool:
-    """Tell whether this vLLM version takes its CUDA graph estimate out of the KV memory by default.
-
-    0.21 to 0.27 do. Up to 0.20 graphs come on top of the budget. Prints of 0.29 and 0.31 close without a
-    graph term; that 0.28 already does is inferred. Raises MemoryLedgerError when the version is unreadable.
-    """
-    found = re.match(r"v?(\d+)\.(\d+)(?:\D|$)", vllm_version)
-    if found is None:
-        raise MemoryLedgerError(f"vllm_version {vllm_version!r} must look like '0.32.0'")
-    return (0, 21) <= (int(found[1]), int(found[2])) <= (0, 27)

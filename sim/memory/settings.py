@@ -3,10 +3,17 @@
 from dataclasses import dataclass, fields
 
 from sim.catalog import Gpu, Model
-from sim.errors import MemoryLedgerError
+from sim.catalog.layers import RecurrentState
+from sim.errors import MemoryLedgerError, one_of
+from sim.memory.versions import (
+    NEWEST_KNOWN_VLLM,
+    caches_hybrid_prefixes,
+    default_gpu_memory_utilization,
+    is_v0,
+    parse_version,
+    steps_in_flight,
+)
 from sim.units import GIB
-
-NEWEST_KNOWN_VLLM = "0.32.0"
 
 # Upper bounds are only there to catch a slip of the keyboard before it becomes a table of nonsense.
 _MOST = {
@@ -15,13 +22,27 @@ _MOST = {
     "max_num_seqs": 10**6,
     "block_size": 2**16,
     "tensor_parallel_size": 1024,
+    "pipeline_parallel_size": 1024,
+    "data_parallel_size": 4096,
+    "context_parallel_size": 1024,
+    "num_speculative_tokens": 1024,
     "num_gpu_blocks_override": 10**9,
     "kv_cache_tokens": 10**12,
     "kv_cache_memory_bytes": 10**14,
     "non_kv_bytes": 10**14,
     "free_bytes_at_start": 10**14,
 }
+AUTO_FIT = -1  # max_model_len: as long as fits
 _KV_OVERRIDES = ("kv_cache_tokens", "num_gpu_blocks_override", "kv_cache_memory_bytes", "non_kv_bytes")
+_CHOICES = {
+    "mamba_ssm_cache_dtype": ("auto", "float32", "float16", "bfloat16"),
+    "mamba_cache_mode": ("none", "align", "all"),
+}
+
+
+def has_states(model: Model) -> bool:
+    """Whether a model has recurrent layers."""
+    return any(isinstance(kind, RecurrentState) for layer in model.kv_layers for kind in layer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +54,7 @@ class MemorySettings:
     Raises MemoryLedgerError for a value that cannot be.
     """
 
-    gpu_memory_utilization: float = 0.92
+    gpu_memory_utilization: float | None = None
     max_model_len: int | None = None
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
@@ -41,7 +62,21 @@ class MemorySettings:
     kv_cache_dtype: str = "auto"
     weight_dtype: str = "auto"
     tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    pipeline_layers: tuple[int, ...] = ()  # VLLM_PP_LAYER_PARTITION: layers of each stage; empty: equal shares
+    data_parallel_size: int = 1  # replicas, each with a KV cache of its own
+    context_parallel_size: int = 1  # decode x prefill context parallel: ranks that share a sequence's tokens
+    enable_expert_parallel: bool = False
     enforce_eager: bool = False
+    enable_prefix_caching: bool | None = None
+    async_scheduling: bool = True
+    num_speculative_tokens: int | None = None
+    speculative_method: str | None = None
+    draft_model: str | None = None
+    mamba_ssm_cache_dtype: str = "auto"
+    mamba_cache_mode: str | None = None
+    disable_hybrid_kv_cache_manager: bool = False
+    language_model_only: bool = False  # no encoder is loaded
     vllm_version: str = NEWEST_KNOWN_VLLM
     kv_cache_tokens: int | None = None
     num_gpu_blocks_override: int | None = None
@@ -51,15 +86,36 @@ class MemorySettings:
 
     def __post_init__(self) -> None:
         share = self.gpu_memory_utilization
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
+        if share is not None and (isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1):
             raise MemoryLedgerError(f"gpu_memory_utilization {share!r} must be above 0 and at most 1")
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name == "max_model_len" and value == AUTO_FIT:
+                continue
             if field.name in _MOST and not (value is None and field.default is None):
                 _check_whole(field.name, value, _MOST[field.name])
+            if field.name in _CHOICES and value is not None and value not in _CHOICES[field.name]:
+                raise MemoryLedgerError(f"{field.name} {one_of(value, _CHOICES[field.name])}")
+        parse_version(self.vllm_version)
         given = self._kv_overrides()
         if len(given) > 1:
             raise MemoryLedgerError(f"{' and '.join(given)} each fix the KV memory; give one of them")
+        if self.pipeline_layers and len(self.pipeline_layers) != self.pipeline_parallel_size:
+            raise MemoryLedgerError(
+                f"VLLM_PP_LAYER_PARTITION names {len(self.pipeline_layers)} stages and pipeline_parallel_size is "
+                f"{self.pipeline_parallel_size}"
+            )
+
+    @property
+    def utilization(self) -> float:
+        """Share of the GPU's visible memory the engine takes: what was asked for, or the version's default."""
+        share = self.gpu_memory_utilization
+        return default_gpu_memory_utilization(self.vllm_version) if share is None else share
+
+    @property
+    def draft_tokens(self) -> int:
+        """Tokens a draft proposes in a step; 0 without speculative decoding."""
+        return self.num_speculative_tokens or 0
 
     @property
     def kv_override(self) -> str | None:
@@ -67,13 +123,62 @@ class MemorySettings:
         given = self._kv_overrides()
         return given[0] if given else None
 
+    def caches_prefixes(self, model: Model) -> bool:
+        """Whether prefix caching is on: as asked, else by the version's default for this kind of model."""
+        if self.enable_prefix_caching is not None:
+            return self.enable_prefix_caching
+        return not has_states(model) or caches_hybrid_prefixes(self.vllm_version)
+
+    def state_mode(self, model: Model) -> str:
+        """Return vLLM's mamba_cache_mode: with prefix caching "align" unless told, else "none"."""
+        if not self.caches_prefixes(model):
+            return "none"
+        return self.mamba_cache_mode or "align"
+
+    def in_flight_tokens(self, max_num_batched_tokens: int) -> int:
+        """Return the tokens a window reserves for beside its own."""
+        steps = steps_in_flight(
+            self.vllm_version,
+            async_scheduling=self.async_scheduling,
+            pipeline_parallel_size=self.pipeline_parallel_size,
+        )
+        return steps * max_num_batched_tokens
+
+    def stages(self, num_hidden_layers: int) -> list[range]:
+        """Return the layers of each pipeline stage: as given, or shared out as vLLM does (a rest goes to the later ones).
+
+        Raises MemoryLedgerError for stages that do not add up or that have no layer.
+        """
+        count = self.pipeline_parallel_size
+        if count > num_hidden_layers:
+            raise MemoryLedgerError(f"pipeline_parallel_size {count} is more than the {num_hidden_layers} layers")
+        sizes = list(self.pipeline_layers) or _shares(num_hidden_layers, count)
+        if sum(sizes) != num_hidden_layers or min(sizes) < 1:
+            raise MemoryLedgerError(
+                f"VLLM_PP_LAYER_PARTITION {','.join(map(str, sizes))} must add up to the {num_hidden_layers} layers"
+            )
+        ends = [sum(sizes[: index + 1]) for index in range(count)]
+        return [range(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
     def _kv_overrides(self) -> list[str]:
         return [name for name in _KV_OVERRIDES if getattr(self, name) is not None]
 
 
+def _shares(layers: int, stages: int) -> list[int]:
+    """Return equal shares; a rest goes to the stages before the last, which has the head."""
+    each, rest = divmod(layers, stages)
+    sizes = [each] * stages
+    for index in range(2, rest + 2):
+        sizes[-index] += 1
+    return sizes
+
+
 def _check_whole(name: str, value: object, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise MemoryLedgerError(f"{name} {value!r} must be a whole number from 1 to {most:,}")
+        shown = repr(value)
+        raise MemoryLedgerError(
+            f"{name} {shown if len(shown) < 40 else shown[:40] + '...'} must be a whole number from 1 to {most:,}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +190,27 @@ class BatchLimits:
     max_num_seqs: int
 
 
-def batch_limits(gpu: Gpu, model: Model, settings: MemorySettings) -> BatchLimits:
-    """Fill in what the settings leave open, as vLLM 0.32's API server does.
+_BIG, _BIGGER = 70 * GIB, 160 * GIB
+_CHUNKED_FROM = 32_768  # tokens: longer models were chunked without being told, up to 0.8
 
-    Source: VLLM_FACTS; 16,384 tokens and 1,024 sequences from 160 GiB, 8,192 and 1,024 from 70 GiB except on
-    A100, else 2,048 and 256; max_model_len is the model's own maximum.
+
+def batch_limits(gpu: Gpu, model: Model, settings: MemorySettings) -> BatchLimits:
+    """Fill in what the settings leave open, as vLLM's API server does.
+
+    Source: VLLM_FACTS for 0.32; 16,384 tokens and 1,024 sequences from 160 GiB, 8,192 and 1,024 from 70 GiB except on
+    A100, else 2,048 and 256; max_model_len is the model's own maximum. Up to 0.8 a step held a whole prompt, unless
+    max_model_len passed 32,768: then 2,048 tokens (prints of issue 10517).
     """
-    if gpu.usable_bytes >= 160 * GIB:
+    longest = settings.max_model_len or model.max_position_embeddings
+    tokens, sequences = 2_048, 256
+    if is_v0(settings.vllm_version):
+        tokens = longest if longest <= _CHUNKED_FROM else 2_048
+    elif gpu.usable_bytes >= _BIGGER:
         tokens, sequences = 16_384, 1_024
-    elif gpu.usable_bytes >= 70 * GIB and not gpu.name.startswith("A100"):
+    elif gpu.usable_bytes >= _BIG and not gpu.name.startswith("A100"):
         tokens, sequences = 8_192, 1_024
-    else:
-        tokens, sequences = 2_048, 256
     return BatchLimits(
-        max_model_len=settings.max_model_len or model.max_position_embeddings,
+        max_model_len=longest,
         max_num_batched_tokens=settings.max_num_batched_tokens or tokens,
         max_num_seqs=settings.max_num_seqs or sequences,
     )

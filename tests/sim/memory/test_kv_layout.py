@@ -2,9 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.catalog import KV_DTYPES, load_model, model_names
+from sim.catalog import KV_DTYPES, Model, load_model, model_names
 from sim.errors import MemoryLedgerError
-from sim.memory import kv_layout
+from sim.memory import KvLayout, MemorySettings
+from sim.memory import kv_layout as layout_of
+
+
+def kv_layout(model: Model, kv_cache_dtype: str, block_size: int) -> KvLayout:
+    """Lay out on one GPU."""
+    return layout_of(model, MemorySettings(kv_cache_dtype=kv_cache_dtype, block_size=block_size))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,110 @@
+"""The memory of one GPU, which holds one pipeline stage: what is on it, and what is left for KV."""
+
+import math
+from dataclasses import dataclass
+
+from sim.catalog import Gpu, Model
+from sim.errors import MemoryLedgerError
+from sim.memory.drafts import draft_weight_bytes
+from sim.memory.kv_layout import KvLayout, kv_layout
+from sim.memory.printed import blocks_of_printed
+from sim.memory.reserves import ByteRange, activation_peak, cuda_graphs, exactly, non_torch
+from sim.memory.settings import BatchLimits, MemorySettings
+from sim.memory.versions import checks_whole_model, graphs_reduce_kv
+from sim.units import gib
+
+
+@dataclass(frozen=True, slots=True)
+class RankMemory:
+    """Where one GPU's memory goes, in bytes."""
+
+    gpu: str
+    layers: range
+    total_visible_bytes: int
+    budget_bytes: int
+    weight_bytes: int
+    activation_bytes: ByteRange
+    non_torch_bytes: ByteRange
+    cuda_graph_bytes: ByteRange
+    kv_bytes: ByteRange  # negative where the rest does not fit
+    layout: KvLayout
+    checked_layout: KvLayout  # what the start-up check holds against this GPU: older versions the whole model
+    blocks: ByteRange
+
+    def checked_blocks(self, kept: int) -> int:
+        """Return the blocks of the checked layout that fit; the engine keeps so many for itself."""
+        own = self.layout is self.checked_layout
+        return max(0, (self.blocks.likely if own else self.checked_layout.blocks_in(self.kv_bytes.likely)) - kept)
+
+
+def rank_memory(gpu: Gpu, model: Model, settings: MemorySettings, limits: BatchLimits, layers: range) -> RankMemory:
+    """Account for the GPU that holds these layers.
+
+    Raises MemoryLedgerError for settings that name nothing (an unknown type) or claim more KV memory than the GPU has.
+    """
+    parallel = settings.tensor_parallel_size
+    layout = kv_layout(model, settings, layers)
+    total = gpu.usable_bytes
+    budget = math.ceil(total * settings.utilization)
+    weights = model.weight_bytes(
+        settings.weight_dtype, parallel, layers=layers, expert_parallel_size=_expert_parallel_size(settings)
+    )
+    if layers.stop == model.num_hidden_layers:
+        weights += draft_weight_bytes(model, settings)
+    activation = activation_peak(model, limits, settings)
+    outside = non_torch(parallel * settings.pipeline_parallel_size)
+    graphs = cuda_graphs(enforce_eager=settings.enforce_eager)
+    charged = graphs if graphs_reduce_kv(settings.vllm_version) else exactly(0)
+    rest = budget - weights
+    kv = ByteRange(
+        low=rest - activation.high - outside.high - charged.high,
+        likely=rest - activation.likely - outside.likely - charged.likely,
+        high=rest - activation.low - outside.low - charged.low,
+    )
+    blocks = ByteRange(layout.blocks_in(kv.low), layout.blocks_in(kv.likely), layout.blocks_in(kv.high))
+    given = _given_blocks(settings, layout, limits)
+    if given is not None:
+        kv, blocks = exactly(given * layout.block_bytes), exactly(given)
+    elif (given_bytes := _given_bytes(settings, budget)) is not None:
+        kv, blocks = exactly(given_bytes), exactly(layout.blocks_in(given_bytes))
+    if settings.kv_override is not None and kv.likely > total:
+        raise MemoryLedgerError(
+            f"{settings.kv_override} means {gib(kv.likely)} of KV cache, more than the {gib(total)} of one {gpu.name}"
+        )
+    return RankMemory(
+        gpu=gpu.name,
+        layers=layers,
+        total_visible_bytes=total,
+        budget_bytes=budget,
+        weight_bytes=weights,
+        activation_bytes=activation,
+        non_torch_bytes=outside,
+        cuda_graph_bytes=graphs,
+        kv_bytes=kv,
+        layout=layout,
+        checked_layout=kv_layout(model, settings) if checks_whole_model(settings.vllm_version) else layout,
+        blocks=blocks,
+    )
+
+
+def _expert_parallel_size(settings: MemorySettings) -> int | None:
+    if not settings.enable_expert_parallel:
+        return None
+    return settings.tensor_parallel_size * settings.data_parallel_size
+
+
+def _given_blocks(settings: MemorySettings, layout: KvLayout, limits: BatchLimits) -> int | None:
+    if settings.num_gpu_blocks_override is not None:
+        return settings.num_gpu_blocks_override
+    if settings.kv_cache_tokens is None:
+        return None
+    in_flight = settings.in_flight_tokens(limits.max_num_batched_tokens)
+    return blocks_of_printed(
+        layout, settings.kv_cache_tokens, limits.max_model_len, in_flight, settings.vllm_version
+    )
+
+
+def _given_bytes(settings: MemorySettings, budget_bytes: int) -> int | None:
+    if settings.non_kv_bytes is not None:
+        return budget_bytes - settings.non_kv_bytes
+    return settings.kv_cache_memory_bytes

@@ -1,0 +1,40 @@
+"""Why an engine would not start, in one line: what it needs, what there is, and what to change."""
+
+from collections.abc import Sequence
+
+from sim.memory.rank import RankMemory
+from sim.memory.settings import BatchLimits, MemorySettings
+from sim.memory.versions import keeps_a_block
+from sim.units import gib
+
+
+def refusal_of(ranks: Sequence[RankMemory], settings: MemorySettings, limits: BatchLimits, longest: int) -> str | None:
+    """Return the reason, or None if it starts. `longest` is the largest max_model_len that fits, in tokens."""
+    for rank in ranks:
+        free = settings.free_bytes_at_start
+        if free is not None and free < rank.budget_bytes and settings.kv_cache_memory_bytes is None:
+            return (
+                f"only {gib(free)} is free at start, less than the {gib(rank.budget_bytes)} that "
+                f"gpu_memory_utilization {settings.utilization:g} asks for; lower it or stop what "
+                "else uses the GPU"
+            )
+    least = min(ranks, key=lambda rank: rank.kv_bytes.likely)
+    if longest == 0:
+        return (
+            f"no memory for KV blocks: {gib(least.kv_bytes.likely)} of the {gib(least.budget_bytes)} budget is left; "
+            "raise gpu_memory_utilization, quantise the weights, or lower max_num_seqs and max_num_batched_tokens"
+        )
+    in_flight = settings.in_flight_tokens(limits.max_num_batched_tokens)
+    kept = 1 if keeps_a_block(settings.vllm_version) else 0
+    for rank in ranks:
+        needed = rank.checked_layout.blocks_for(limits.max_model_len, in_flight)
+        if needed <= rank.checked_blocks(kept):
+            continue
+        of_the_engine = " (one block is the engine's)" if kept else ""
+        return (
+            f"one request of max_model_len {limits.max_model_len:,} needs "
+            f"{gib(needed * rank.checked_layout.block_bytes)} of "
+            f"KV cache and {gib(rank.kv_bytes.likely)} is available{of_the_engine}; the largest max_model_len "
+            f"that fits is {longest:,}"
+        )
+    return None
