@@ -20,6 +20,7 @@ from sim.errors import CatalogError, MemoryLedgerError
 _FILE = "models.yaml"
 _ENTRY_KEYS = {"name", "aliases", "source", "weight_dtype", "checkpoint_gib"}
 _GIB = 2**30
+_LONGEST_NAME = 100
 
 # Longest first where one ends with another. Values are weight_dtype names.
 _QUANTISED: tuple[tuple[str, str], ...] = (
@@ -71,8 +72,8 @@ def load_model(name_or_path: str | Path) -> Model:
 def _from_file(path: Path) -> Model:
     where, config, checkpoint_bytes = read_config_file(path)
     given = config.get("_name_or_path")
-    called = given.rstrip("/").rpartition("/")[2] if isinstance(given, str) else ""
-    name = called or Path(where).resolve().parent.name or "config.json"
+    called = given.rstrip("/").rpartition("/")[2] if isinstance(given, str) and given.isprintable() else ""
+    name = called[:_LONGEST_NAME] or Path(where).resolve().parent.name or "config.json"
     model = _model(name=name, checkpoint_bytes=checkpoint_bytes, **read_config(where, config))
     own = model.weight_bytes("bf16")
     if checkpoint_bytes is not None and not own / 8 < checkpoint_bytes < 3 * own:

@@ -191,11 +191,11 @@ class Model:
             match kind:
                 case AttentionKv():
                     heads = self._kv_heads_per_gpu(kind.kv_heads, tensor_parallel_size)
-                    dim = (kind.key_dim + kind.value_dim) / 2
-                    total += heads * (2 * dim * _BITS16_BYTES if bits16 else dtype.head_bytes(dim))
+                    plain = (kind.key_dim + kind.value_dim) * _BITS16_BYTES
+                    total += heads * (plain if bits16 else dtype.head_bytes(kind.key_dim, kind.value_dim))
                 case LatentKv():
-                    dim = (kind.latent_dim + kind.rope_dim) / 2
-                    total += 2 * dim * _BITS16_BYTES if bits16 else dtype.head_bytes(dim)
+                    plain = (kind.latent_dim + kind.rope_dim) * _BITS16_BYTES
+                    total += plain if bits16 else dtype.latent_bytes(kind.latent_dim, kind.rope_dim)
                 case IndexerKv():
                     total += kind.key_dim + _INDEXER_SCALE_BYTES
         return total

@@ -93,6 +93,7 @@ def test_each_method_has_its_bits(quantization: dict[str, Any], name: str, kerne
         (["gate_proj"], 2 * MLP // 3),
         (["gate"], 0),  # a router, not a gate_proj
         (["model.layers.1"], ATTENTION + MLP),
+        (["vision_tower.encoder.layers.0.mlp.fc1", "model.visual.layers.0.mlp*", "mtp.layers.0.mlp"], 0),
         (["model.layers.10.mlp", "model.layers.11*"], 0),
         (["re:.*(gate_proj|up_proj)$"], 2 * MLP * 2 // 3),
         (["re:(((("], 0),
@@ -170,12 +171,19 @@ def test_auto_kv_is_what_the_checkpoint_brings_scales_for(
         (compressed({"type": "int"}), "num_bits is missing"),
         (compressed({"num_bits": 4}, ignore="lm_head"), "ignore 'lm_head' must be a list"),
         ({"quant_method": "torchao"}, "name no weight type"),
+        (compressed({"num_bits": 4}, ignore=["re:(a+)+$"]), "repeats too much"),
+        (compressed({"num_bits": 4}, ignore=["re:" + ".*a" * 20]), "repeats too much"),
+        (compressed({"num_bits": 4}, ignore=[f"re:.*{n}" for n in range(2001)]), "more than 2000 patterns"),
+        ({"quant_method": "x" * 10_000}, "is not one of"),
+        ({"quant_method": "modelopt", "quantized_layers": {"a\nb" * 99: {"quant_algo": "FP5"}}}, "'FP5' is not one of"),
     ],
 )
 def test_what_is_not_understood_names_the_key(quantization: dict[str, Any], said: str) -> None:
     """With the file and what to do."""
-    with pytest.raises(CatalogError, match=said):
+    with pytest.raises(CatalogError, match=said) as caught:
         model_of(quantization)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
 
 
 @pytest.mark.parametrize(
