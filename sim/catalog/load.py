@@ -69,6 +69,14 @@ def load_model(name_or_path: str | Path) -> Model:
     return _from_name(name_or_path)
 
 
+def catalogued_model(name: str) -> Model:
+    """Return the model of exactly that name or alias: nothing is stripped, and no path is tried.
+
+    Raises CatalogError for an unknown name, with the nearest valid one.
+    """
+    return _from_entry(find_entry(_FILE, "model", name)["name"])
+
+
 def _from_file(path: Path) -> Model:
     where, config, checkpoint_bytes = read_config_file(path)
     given = config.get("_name_or_path")
@@ -93,8 +101,7 @@ def _from_name(name: str) -> Model:
         if fold(bare) == fold(name) and scheme is None:
             return model
         return _read_as(model, scheme)
-    find_entry(_FILE, "model", name)  # says what is near
-    raise AssertionError(name)
+    return catalogued_model(name)  # says what is near
 
 
 def _read_as(model: Model, dtype: str | None) -> Model:

@@ -173,6 +173,15 @@ def test_pruned_layers_have_heads_of_their_own() -> None:
     assert model.linear_params == 10 * (1024 * 1024 * 2 + 2 * 1024 * 256 + 3 * 1024 * 1024)
 
 
+def test_step3_queries_go_through_one_small_vector() -> None:
+    """Multi-matrix factorisation attention: one KV head, and a query of two thin matrices."""
+    shared = {"model_type": "step3_text", "num_key_value_heads": None, "num_attention_groups": 1, "share_q_dim": 256}
+    model = model_of(PLAIN | shared)
+    assert set(model.kv_layers) == {(AttentionKv(1, 128, 128),)}
+    query = 1024 * 256 + 256 * 8 * 128
+    assert model.linear_params == 12 * (query + 1024 * (2 * 128 + 8 * 128) + 3 * 1024 * 4096)
+
+
 def test_drafts_keep_what_a_full_layer_keeps() -> None:
     """One multi-token-prediction layer of DeepSeek V3 is MLA, of Qwen3.5 attention."""
     assert (model_of(shapes.DEEPSEEK_V3).mtp_layers, model_of(shapes.DEEPSEEK_V3).mtp_kv) == (1, (LatentKv(512, 64),))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.catalog import load_model
-from sim.catalog.entries import read_entries
+from sim.catalog import load, load_model
+from sim.catalog.entries import fold, index_of, read_entries
 from sim.catalog.load import _expanded
 from sim.errors import CatalogError
 
@@ -70,6 +70,20 @@ def test_a_name_that_is_none_is_one_clear_line(pasted: str) -> None:
     with pytest.raises(CatalogError) as caught:
         load_model(pasted)
     assert "\n" not in str(caught.value)
+
+
+def test_an_entry_may_say_what_its_checkpoint_weighs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """checkpoint_gib wins over the shape, weight_dtype names its scheme."""
+    entry = dict(index_of("models.yaml")[fold("Qwen3-4B")]) | {"name": "weighed", "weight_dtype": "fp8"}
+    entries = {"weighed": entry, "heavier": entry | {"name": "heavier", "checkpoint_gib": 5.0}}
+    monkeypatch.setattr(load, "index_of", lambda _file: entries)
+    weighed, heavier = load_model("weighed"), load_model("heavier")
+    assert weighed.weight_bytes("auto") == weighed.weight_bytes("fp8")
+    assert heavier.weight_bytes("auto") == 5 * 2**30
+    assert (weighed.weight_source, heavier.weight_source) == (
+        "the shape, with fp8 weights",
+        "the checkpoint's own total size",
+    )
 
 
 def test_lists_may_be_written_as_repeats() -> None:
