@@ -39,8 +39,8 @@ _QUANTISED: tuple[tuple[str, str], ...] = (
     (r"fp8(-(dynamic|static|kv|block|static-pertensor|e4m3))?", "fp8"),
     (r"nvfp4(-(v\d|fp8|kv|a16|w4a16))?", "nvfp4"),
     (r"mxfp4(-(moe|a16))?", "mxfp4"),
-    (r"int8", "int8"),
-    (r"int4", "w4a16"),
+    (r"int8|8bit", "int8"),
+    (r"int4|4bit", "w4a16"),
     (r"(bf16|fp16|bfloat16|float16)", "bf16"),
 )
 _PLAIN = re.compile(
@@ -48,7 +48,7 @@ _PLAIN = re.compile(
     r"|v\d+(\.\d+)?|\d{4}|\d{6}|\d{8}|q4_0-unquantized)",
     re.IGNORECASE,
 )
-_QUANTISED_PATTERNS = tuple((re.compile(rf"^(.+?)[-_.]{end}$", re.IGNORECASE), dtype) for end, dtype in _QUANTISED)
+_QUANTISED_PATTERNS = tuple((re.compile(rf"^(.+?)[-_.](?:{end})$", re.IGNORECASE), dtype) for end, dtype in _QUANTISED)
 
 
 def model_names() -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def _from_file(path: Path) -> Model:
 
 
 def _from_name(name: str) -> Model:
-    for bare, scheme in _readings(name.strip()):
+    for bare, scheme in _readings("-".join(name.split())):
         entry = index_of(_FILE).get(fold(bare))
         if entry is None:
             continue

@@ -40,21 +40,12 @@ def pattern(model: Model) -> str:
     """Return a letter a layer: Full, Window, Chunk, Latent, State, Both, or - for none."""
 
     def letter(kv: LayerKv) -> str:
+        letters = {LatentKv: "L", RecurrentState: "S"}
         if len(kv) == 2 and isinstance(kv[1], RecurrentState):
             return "B"
-        match kv[0] if kv else None:
-            case AttentionKv(window_tokens=None, chunk_tokens=None):
-                return "F"
-            case AttentionKv(chunk_tokens=None):
-                return "W"
-            case AttentionKv():
-                return "C"
-            case LatentKv():
-                return "L"
-            case RecurrentState():
-                return "S"
-            case _:
-                return "-"
+        if not kv or not isinstance(kv[0], AttentionKv):
+            return letters[type(kv[0])] if kv else "-"
+        return "W" if kv[0].window_tokens else "C" if kv[0].chunk_tokens else "F"
 
     return "".join(map(letter, model.kv_layers))
 
