@@ -67,12 +67,12 @@ def ledger_json(ledger: MemoryLedger) -> dict[str, Any]:
         "gpu": ledger.gpu,
         "model": ledger.model,
         "max_model_len": ledger.limits.max_model_len,
-        "total_visible_bytes": ledger.total_visible_bytes,
-        "budget_bytes": ledger.budget_bytes,
-        "weight_bytes": ledger.weight_bytes,
-        "activation_bytes": ledger.activation_bytes.likely,
-        "non_torch_bytes": ledger.non_torch_bytes.likely,
-        "cuda_graph_bytes": ledger.cuda_graph_bytes.likely,
+        "total_visible_bytes": ledger.rank.total_visible_bytes,
+        "budget_bytes": ledger.rank.budget_bytes,
+        "weight_bytes": ledger.rank.weight_bytes,
+        "activation_bytes": ledger.rank.activation_bytes.likely,
+        "non_torch_bytes": ledger.rank.non_torch_bytes.likely,
+        "cuda_graph_bytes": ledger.rank.cuda_graph_bytes.likely,
         "provenance": dict(ledger.provenance),
     }
 

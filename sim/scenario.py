@@ -94,17 +94,20 @@ class BackgroundSpec(Spec, frozen=True):
     priority: int = 1
 
 
+_KV_FIXED_BY = ("kv_cache_tokens", "num_gpu_blocks_override", "kv_cache_memory_bytes", "startup_log")
+
+
 class EngineSpec(Spec, frozen=True):
     """vLLM's flags, with the defaults of its 0.32.0 API server; the step budget and max_num_seqs go by GPU."""
 
     max_model_len: Annotated[int, Meta(ge=1, le=10_000_000)]
     kv_cache_dtype: str = "auto"
-    gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.92
+    gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] | None = None  # the version's default: 0.92, once 0.9
     max_num_batched_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None  # by GPU, as vLLM chooses
     max_num_seqs: Annotated[int, Meta(ge=1, le=100_000)] | None = None  # by GPU too
     block_size: Annotated[int, Meta(ge=1, le=4096)] = 16
     tensor_parallel_size: Annotated[int, Meta(ge=1, le=64)] = 1  # needs a device profile with links for as many GPUs
-    enable_prefix_caching: bool = True
+    enable_prefix_caching: bool | None = None  # on; off for models with recurrent layers before 0.28
     enable_chunked_prefill: bool = True
     scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
     async_scheduling: bool = True
@@ -115,6 +118,12 @@ class EngineSpec(Spec, frozen=True):
     enforce_eager: bool = False
     kv_cache_tokens: Count | None = None
     num_gpu_blocks_override: Annotated[int, Meta(ge=2, le=100_000_000)] | None = None
+    kv_cache_memory_bytes: Annotated[int, Meta(ge=1, le=10**14)] | None = None
+    startup_log: str | None = None  # of such an engine: its own figures instead of the ledger's estimate
+    mamba_ssm_cache_dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    mamba_cache_mode: Literal["none", "align", "all"] | None = None
+    disable_hybrid_kv_cache_manager: bool = False
+    language_model_only: bool = False
     vllm_version: str = "0.32.0"  # for what the ledger charges; the scheduler is 0.32.0's
 
     def __post_init__(self) -> None:
@@ -126,8 +135,9 @@ class EngineSpec(Spec, frozen=True):
                 f"max_num_batched_tokens {budget} must be at least max_model_len {self.max_model_len} when "
                 "enable_chunked_prefill is false (vLLM refuses it too)"
             )
-        if self.kv_cache_tokens is not None and self.num_gpu_blocks_override is not None:
-            raise ValueError("kv_cache_tokens and num_gpu_blocks_override say the same thing; give one")
+        fixed = [name for name in _KV_FIXED_BY if getattr(self, name) is not None]
+        if len(fixed) > 1:
+            raise ValueError(f"{' and '.join(fixed)} say the same thing; give one")
 
 
 class FrontendSpec(Spec, frozen=True):

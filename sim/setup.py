@@ -102,13 +102,13 @@ class Deployment:
         if self.trace is not None:
             totals = self.trace.totals
             unique = (totals.prompt_tokens + totals.output_tokens) // totals.requests
-            return SessionArithmetic(self.ledger.kv_cache_tokens, 0, unique)
+            return SessionArithmetic(self.ledger.capacity_tokens, 0, unique)
         assert self.scenario.workload is not None
         main = workload(self.scenario.workload)
         published = self.scenario.published
         given = published.unique_tokens_per_session if published is not None else None
         unique = given or max(1, round(main.mean_unique_tokens))
-        return SessionArithmetic(self.ledger.kv_cache_tokens, main.shared_prefix_tokens, unique)
+        return SessionArithmetic(self.ledger.capacity_tokens, main.shared_prefix_tokens, unique)
 
     def load_at(self, level: int) -> LoadSetup:
         """Return the users at one load level."""
@@ -184,7 +184,7 @@ def assemble(parts: Parts, place: str) -> Deployment:
         num_gpu_blocks=ledger.num_gpu_blocks,
         steps=priced.steps,
         frontend=_frontend(scenario, priced.frontend),
-        enable_prefix_caching=engine.enable_prefix_caching,
+        enable_prefix_caching=ledger.settings.caches_prefixes(model),
     )
     return Deployment(parts, ledger, priced, setup)
 

@@ -71,7 +71,8 @@ def load_model(name_or_path: str | Path) -> Model:
 def _from_file(path: Path) -> Model:
     where, config, checkpoint_bytes = read_config_file(path)
     given = config.get("_name_or_path")
-    name = given if isinstance(given, str) and given else Path(where).resolve().parent.name
+    called = given.rstrip("/").rpartition("/")[2] if isinstance(given, str) else ""
+    name = called or Path(where).resolve().parent.name or "config.json"
     model = _model(name=name, checkpoint_bytes=checkpoint_bytes, **read_config(where, config))
     own = model.weight_bytes("bf16")
     if checkpoint_bytes is not None and not own / 8 < checkpoint_bytes < 3 * own:
@@ -100,9 +101,7 @@ def _read_as(model: Model, dtype: str | None) -> Model:
         return replace(model, read_as=f"{model.name}, from the name")
     scheme = _scheme_for(model, dtype)
     said = f"{model.name} with {scheme.name} weights, from the name"
-    return replace(
-        model, read_as=said, scheme=scheme, weight_dtype=scheme.kernel_dtype, checkpoint_bytes=None
-    )
+    return replace(model, read_as=said, scheme=scheme, weight_dtype=scheme.kernel_dtype, checkpoint_bytes=None)
 
 
 def _scheme_for(model: Model, dtype: str) -> WeightScheme:

@@ -11,7 +11,9 @@ from sim.catalog.weights import Linear
 from sim.errors import MemoryLedgerError, one_of
 
 BITS16 = 16.0
-_EXPERT_MULTIPLE = 256  # vLLM pads MXFP4 experts to it: 13.43 and 64.45 GiB of gpt-oss where 13.47 and 64.38 are printed
+_EXPERT_MULTIPLE = (
+    256  # vLLM pads MXFP4 experts to it: 13.43 and 64.45 GiB of gpt-oss where 13.47 and 64.38 are printed
+)
 
 
 @dataclass(frozen=True, slots=True)

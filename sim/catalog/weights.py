@@ -62,7 +62,7 @@ def expert_mlps(
     """Return routed experts; their matrices count as one, since no scheme tells them apart."""
     return (
         Linear(
-            f"{prefix}.experts.0.up_proj",
+            f"{prefix}.experts.0.up_proj".lstrip("."),
             matrices * hidden_size * width,
             copies=experts,
             active=experts_per_token,
@@ -73,7 +73,7 @@ def expert_mlps(
 
 def router(hidden_size: int, experts: int, *, prefix: str = "mlp") -> Linear:
     """Return the matrix that picks experts: in 16 bits, on every rank."""
-    return Linear(f"{prefix}.gate", hidden_size * experts, ways=WHOLE, always_16bit=True)
+    return Linear(f"{prefix}.gate".lstrip("."), hidden_size * experts, ways=WHOLE, always_16bit=True)
 
 
 def grouped_attention(

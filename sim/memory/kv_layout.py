@@ -72,10 +72,10 @@ class KvLayout:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.blocks_for(middle, in_flight_tokens) <= blocks else (low, middle)
-        return low
+        return min(low, _LONGEST)
 
 
-_LONGEST = 10**12  # of a request that needs no more blocks however long: only windows or states
+_LONGEST = 10**8  # tokens of a request that needs no more blocks however long: only windows or states
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,10 @@ def rank_memory(gpu: Gpu, model: Model, settings: MemorySettings, limits: BatchL
     weights = model.weight_bytes(
         settings.weight_dtype, parallel, layers=layers, expert_parallel_size=_expert_parallel_size(settings)
     )
-    if layers.stop == model.num_hidden_layers:
+    last = layers.stop == model.num_hidden_layers
+    if last:
         weights += draft_weight_bytes(model, settings)
-    activation = activation_peak(model, limits, settings)
+    activation = activation_peak(model, limits, settings, samples=last)
     outside = non_torch(parallel * settings.pipeline_parallel_size)
     graphs = cuda_graphs(enforce_eager=settings.enforce_eager)
     charged = graphs if graphs_reduce_kv(settings.vllm_version) else exactly(0)

@@ -14,15 +14,15 @@ def ledger_table(ledger: MemoryLedger) -> Group:
     for heading, justify in (("memory", "left"), ("likely", "right"), ("range", "left"), ("from", "left")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]  # rich wants literals
     origin = ledger.provenance
-    table.add_row("visible to the engine", gib(ledger.total_visible_bytes), "", origin["total_visible_bytes"])
-    table.add_row("budget", gib(ledger.budget_bytes), "", origin["budget_bytes"])
-    table.add_row("  weights", gib(ledger.weight_bytes), "", origin["weight_bytes"])
+    table.add_row("visible to the engine", gib(ledger.rank.total_visible_bytes), "", origin["total_visible_bytes"])
+    table.add_row("budget", gib(ledger.rank.budget_bytes), "", origin["budget_bytes"])
+    table.add_row("  weights", gib(ledger.rank.weight_bytes), "", origin["weight_bytes"])
     graphs = "  CUDA graphs" if ledger.cuda_graphs_reduce_kv else "  CUDA graphs (on top of the budget)"
     for name, span, key in (
-        ("  activation peak", ledger.activation_bytes, "activation_bytes"),
-        ("  outside torch", ledger.non_torch_bytes, "non_torch_bytes"),
-        (graphs, ledger.cuda_graph_bytes, "cuda_graph_bytes"),
-        ("KV cache", ledger.kv_bytes_range, "kv_bytes"),
+        ("  activation peak", ledger.rank.activation_bytes, "activation_bytes"),
+        ("  outside torch", ledger.rank.non_torch_bytes, "non_torch_bytes"),
+        (graphs, ledger.rank.cuda_graph_bytes, "cuda_graph_bytes"),
+        ("KV cache", ledger.rank.kv_bytes, "kv_bytes"),
     ):
         table.add_row(name, gib(span.likely), _range(span), origin[key])
     return Group(table, Text(), *_meaning(ledger))

@@ -13,6 +13,7 @@ from functools import cache
 from sim.catalog import Gpu, Model, activation_bytes, kv_dtype, linear_weight_bytes
 from sim.errors import ProfileError
 from sim.steptime.device import DeviceProfile
+from sim.steptime.mixed_layers import mixed_layers
 from sim.steptime.model import StepTimeModel
 from sim.steptime.operations import (
     GemmTerms,
@@ -140,9 +141,12 @@ def device_step_time_model(
     shape, terms = layer_shape(model, tensor_parallel_size), profile.composition.values()
     family = kv_family(kv_cache_dtype)
     attention, layers = profile.attend(family), model.num_hidden_layers
-    pair_s = 4.0 * shape.heads * shape.head_dim * terms["flops_slowdown"] / attention.prefill_flops_per_s
+    mixed = mixed_layers(model, kv_cache_dtype, tensor_parallel_size)
+    main_pair_s = 4.0 * shape.heads * shape.head_dim * terms["flops_slowdown"] / attention.prefill_flops_per_s
+    pair_s = mixed.pairs * main_pair_s
     alone = attention.prefill_pairs_per_token * (1 + 2 * shape.kv_heads / shape.heads)
-    kv_token_s = shape.kv_heads * kv_dtype(kv_cache_dtype).head_bytes(shape.head_dim) / attention.decode_bytes_per_s
+    kv_head_bytes = kv_dtype(kv_cache_dtype).head_bytes(shape.head_dim)
+    kv_token_s = mixed.kv_tokens * (shape.kv_heads * kv_head_bytes / attention.decode_bytes_per_s)
     head_dtype = "fp32" if own == "fp32" else "bf16"  # quantised models keep the head in 16 bits
     head, head_bytes = profile.gemm(head_dtype), linear_weight_bytes(head_dtype)
     packed = shape.heads / shape.kv_heads if profile.prefill_packs_query_heads else 1.0
@@ -155,9 +159,11 @@ def device_step_time_model(
         step_overhead_s=terms["step_s"],
         linear_s=body_s(profile, model, own, tensor_parallel_size, expert_parallel_size),
         head_per_step_s=head_s(1),
-        head_per_sequence_s=(head_s(MANY) - head_s(1)) / (MANY - 1) + terms["sequence_s"],
+        head_per_sequence_s=(head_s(MANY) - head_s(1)) / (MANY - 1)
+        + terms["sequence_s"]
+        + mixed.bytes_per_row / attention.decode_bytes_per_s,
         prefill_s_per_pair=layers * pair_s,
-        prefill_s_per_token=layers * alone * pair_s,
+        prefill_s_per_token=layers * alone * pair_s + mixed.window_pairs * main_pair_s,
         prefill_s_per_kv_token=layers * max(kv_token_s, profile.prefill_tile_rows / packed * pair_s),
         prefill_overhead_s=layers * attention.prefill_overhead_s,
         decode_overhead_s=layers * attention.decode_overhead_s,
@@ -178,11 +184,11 @@ def body_s(
     """Return seconds of everything in the layers but attention, by tokens in the step."""
     shape = layer_shape(model, tensor_parallel_size)
     price = layer_s(profile, shape, weight_dtype, tensor_parallel_size, expert_parallel_size)
-    layers = model.num_hidden_layers
+    layers, more = model.num_hidden_layers, mixed_layers(model, "auto").linear
 
     @cache
     def at(tokens: int) -> float:
-        return layers * float(price(tokens))
+        return layers * float(price(tokens)) * more
 
     return at
 

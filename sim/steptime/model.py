@@ -22,6 +22,7 @@ from sim.catalog import Gpu, Model
 from sim.errors import ProfileError, one_of
 from sim.steptime.ahead import Stretch, ends_one_by_one
 from sim.steptime.batch import BatchShape
+from sim.steptime.mixed_layers import mixed_layers
 from sim.steptime.profile import Linear, Profile, kv_family
 
 
@@ -129,6 +130,7 @@ def step_time_model(profile: Profile, gpu: Gpu, model: Model, kv_cache_dtype: st
         )
     attention = profile.attention[family]
     bytes_per_token = model.kv_bytes_per_token(kv_cache_dtype)
+    mixed = mixed_layers(model, kv_cache_dtype)
     read_once = 0.0
     if profile.shared_prefix_reads == "once_if_l2_holds_it" and gpu.l2_bytes:
         read_once = gpu.l2_bytes / (bytes_per_token / model.num_hidden_layers)
@@ -136,7 +138,8 @@ def step_time_model(profile: Profile, gpu: Gpu, model: Model, kv_cache_dtype: st
         step_overhead_s=profile.step_overhead_s.value,
         linear_s=_interpolated(profile.linear),
         head_per_step_s=profile.head.per_step_s.value,
-        head_per_sequence_s=profile.head.per_sequence_s.value,
+        head_per_sequence_s=profile.head.per_sequence_s.value + mixed.bytes_per_row / attention.decode_bytes_per_s.value,
+        prefill_s_per_token=mixed.window_pairs / mixed.growing_layers * attention.prefill_s_per_pair.value,
         prefill_s_per_pair=attention.prefill_s_per_pair.value,
         decode_s_per_kv_token=bytes_per_token / attention.decode_bytes_per_s.value,
         prefill_tile_rows=profile.prefill_tile_rows,

@@ -84,5 +84,7 @@ def _kv_heads(keys: Keys, heads: int) -> int:
 
 def _checked(keys: Keys, heads: Heads) -> Heads:
     if heads.heads % heads.kv_heads:
-        raise keys.broken("num_attention_heads", f"{heads.heads} must be a multiple of num_key_value_heads {heads.kv_heads}")
+        raise keys.broken(
+            "num_attention_heads", f"{heads.heads} must be a multiple of num_key_value_heads {heads.kv_heads}"
+        )
     return heads

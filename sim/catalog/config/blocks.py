@@ -1,6 +1,7 @@
 """Layers that an architecture search pruned one by one (Llama-Nemotron): `block_configs` gives each its own shape."""
 
 from functools import cache
+from typing import NamedTuple
 
 from sim.catalog.config.keys import Keys
 from sim.catalog.layers import AttentionKv
@@ -14,21 +15,27 @@ def pruned_layers(keys: Keys, hidden_size: int, layers: int) -> tuple[Layer, ...
     heads = keys.count("num_attention_heads")
     if hidden_size % heads:
         raise keys.broken("hidden_size", f"{hidden_size} must be a multiple of num_attention_heads {heads}")
-    build = cache(_layer)
-    return tuple(
-        build(keys.where, hidden_size, heads, *_shape(Keys(keys.where, block, f"block_configs[{number}]."), hidden_size))
-        for number, block in enumerate(keys.per_layer("block_configs", dict, layers))
-    )
+    build = cache(lambda shape: _layer(keys, hidden_size, heads, shape))
+    blocks = keys.per_layer("block_configs", dict, layers)
+    named = (Keys(keys.where, block, f"block_configs[{number}].") for number, block in enumerate(blocks))
+    return tuple(build(_shape(block, hidden_size)) for block in named)
 
 
-def _shape(block: Keys, hidden_size: int) -> tuple[int, int, int]:
-    """Return query heads a KV head (0: no attention), width (0: none), and whether attention is one matrix."""
+class _Shape(NamedTuple):
+    """What is left of one layer."""
+
+    group: int  # query heads a KV head; 0: no attention
+    width: int  # of the feed-forward block; 0: none
+    one_matrix: bool  # in place of attention
+
+
+def _shape(block: Keys, hidden_size: int) -> _Shape:
     attention, feed_forward = block.part("attention"), block.part("ffn")
     if attention is None or feed_forward is None:
         raise block.broken("attention" if attention is None else "ffn", "is missing")
-    matrix = attention.flag("replace_with_linear")
-    group = 0 if matrix or attention.flag("no_op") else attention.count("n_heads_in_group")
-    return group, _width(feed_forward, hidden_size), int(matrix)
+    one_matrix = attention.flag("replace_with_linear")
+    group = 0 if one_matrix or attention.flag("no_op") else attention.count("n_heads_in_group")
+    return _Shape(group, _width(feed_forward, hidden_size), one_matrix)
 
 
 def _width(feed_forward: Keys, hidden_size: int) -> int:
@@ -44,14 +51,16 @@ def _width(feed_forward: Keys, hidden_size: int) -> int:
     return -(-int(2 * share * hidden_size / 3) // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
 
 
-def _layer(where: str, hidden_size: int, heads: int, group: int, width: int, matrix: int) -> Layer:
+def _layer(keys: Keys, hidden_size: int, heads: int, shape: _Shape) -> Layer:
     dim = hidden_size // heads
-    block = dense_mlp(hidden_size, width) if width else ()
-    if not group:
-        alone = (Linear("self_attn.linear_attn", hidden_size**2),) if matrix else ()
+    block = dense_mlp(hidden_size, shape.width) if shape.width else ()
+    if not shape.group:
+        alone = (Linear("self_attn.linear_attn", hidden_size**2),) if shape.one_matrix else ()
         return Layer((), (*alone, *block))
-    if heads % group:
-        raise Keys(where, {}).broken("block_configs", f"n_heads_in_group {group} must divide num_attention_heads {heads}")
-    kv_heads = heads // group
+    if heads % shape.group:
+        raise keys.broken(
+            "block_configs", f"have n_heads_in_group {shape.group}, which must divide num_attention_heads {heads}"
+        )
+    kv_heads = heads // shape.group
     attention = grouped_attention(hidden_size, heads, kv_heads, dim, dim)
     return Layer((AttentionKv(kv_heads, dim, dim),), (*attention, *block), 4 * heads * dim)

@@ -22,7 +22,7 @@ def max_positions(keys: Keys) -> int:
     yarn stretches original_max_position_embeddings. Raises CatalogError when no length is there.
     """
     length = keys.count(*_LENGTHS)
-    for rope in _ropes(keys):
+    for rope in ropes(keys):
         kind = rope.text("rope_type") or rope.text("type") or "default"
         factor = rope.number("factor")
         if kind in _UNSCALED or factor is None or str(keys.text("model_type")).startswith("gemma3"):
@@ -35,7 +35,7 @@ def max_positions(keys: Keys) -> int:
     return length
 
 
-def _ropes(keys: Keys) -> Iterator[Keys]:
+def ropes(keys: Keys) -> Iterator[Keys]:
     """Yield the settings of rotary positions: one for all layers, or one for each kind of layer."""
     for key in ("rope_parameters", "rope_scaling"):
         rope = keys.part(key)

@@ -47,13 +47,20 @@ _GEMMA4: dict[str, Any] = _GEMMA | {
     "qk_norm": True,
 }
 _MAMBA2: dict[str, Any] = {"mamba_d_state": 128, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_n_groups": 1}
+_MAMBA: dict[str, Any] = {
+    "mamba_version": 1,
+    "conv_kernel": 4,
+    "state_size": 16,
+    "expand": 2,
+    "max_position_embeddings": 2048,  # what vLLM takes where a config names no length
+}
 _GRANITE_HYBRID: dict[str, Any] = _MAMBA2 | {"mamba_d_state": 256}
 _OLMO3: dict[str, Any] = {"sliding_window": 4096, "sliding_window_pattern": 4, "qk_norm": True}
 
 FAMILIES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
     {
         "llama": {},
-        "mistral": {"sliding_window": 4096, "head_dim": None},
+        "mistral": {"sliding_window": 4096},
         "mixtral": {"sliding_window": None},
         "ministral": {"sliding_window": None},
         "ministral3": {"sliding_window": None},
@@ -150,9 +157,10 @@ FAMILIES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
             "tie_word_embeddings": False,
         },
         "bamba": _MAMBA2,
-        "mamba": {"mamba_version": 1, "conv_kernel": 4, "state_size": 16, "expand": 2, "tie_word_embeddings": True},
-        "falcon_mamba": {"mamba_version": 1, "conv_kernel": 4, "state_size": 16, "expand": 2},
-        "mamba2": {"conv_kernel": 4, "state_size": 128, "expand": 2, "n_groups": 8, "head_dim": 64},
+        "mamba": _MAMBA | {"tie_word_embeddings": True},
+        "falcon_mamba": _MAMBA,
+        "mamba2": _MAMBA
+        | {"mamba_version": 2, "state_size": 128, "n_groups": 8, "mamba_head_dim": 64, "num_heads": 128},
         "lfm2": {"conv_L_cache": 3, "tie_word_embeddings": True},
         "lfm2_moe": {"conv_L_cache": 3, "tie_word_embeddings": True},
         "mimo": {},
@@ -233,7 +241,12 @@ HINTS = MappingProxyType(
     }
 )
 HINT_BEGINNINGS = MappingProxyType(
-    {"mamba_": "recurrent layers", "ssm_": "recurrent layers", "linear_": "linear attention", "rwkv": "recurrent layers"}
+    {
+        "mamba_": "recurrent layers",
+        "ssm_": "recurrent layers",
+        "linear_": "linear attention",
+        "rwkv": "recurrent layers",
+    }
 )
 
 

@@ -19,14 +19,16 @@ _PER_TOKEN = (
 class FeedForward:
     """The blocks a config describes, each built once."""
 
-    def __init__(self, keys: Keys, hidden_size: int) -> None:
+    def __init__(self, keys: Keys, hidden_size: int, *, prefix: str = "mlp") -> None:
         self._keys, self._hidden = keys, hidden_size
-        self._prefix = "mixer" if "hybrid_override_pattern" in keys else "mlp"
+        self._prefix = prefix
         self.gated = _gated(keys)
         self.experts = keys.size(*_COUNTS)
         self.experts_per_token = keys.count(*_PER_TOKEN) if self.experts else 0
         if self.experts_per_token > max(self.experts, 1):
-            raise keys.broken("num_experts_per_tok", f"{self.experts_per_token} is more than the {self.experts} experts")
+            raise keys.broken(
+                "num_experts_per_tok", f"{self.experts_per_token} is more than the {self.experts} experts"
+            )
         self.expert_width = self._expert_width() if self.experts else 0
         self.dense_width = self._dense_width()
         self._sparse = self._expert_block() if self.experts else ()
@@ -45,13 +47,15 @@ class FeedForward:
         keys = self._keys
         if "block_ff_dim" in keys:
             return _lfm_width(keys, keys.count("block_ff_dim"))
-        wide = keys.count_or_none("intermediate_size_mlp", "dense_intermediate_size", *_WIDTHS)
-        if wide is None and "n_embd" in keys:
+        wide = keys.size("intermediate_size_mlp", "dense_intermediate_size", *_WIDTHS)
+        if not wide and "n_embd" in keys:
             return 4 * keys.count("n_embd")  # GPT-2 and its kin
         return wide or keys.size("shared_intermediate_size")
 
     def _expert_block(self) -> tuple[Linear, ...]:
         keys, hidden, matrices = self._keys, self._hidden, 3 if self.gated else 2
+        both = keys.flag("enable_moe_block")  # Gemma 4 runs its dense block beside the experts
+        beside = "" if both else self._prefix
         latent = keys.count_or_none("moe_latent_size", "routed_expert_hidden_size")
         found = list(
             expert_mlps(
@@ -59,11 +63,11 @@ class FeedForward:
                 self.expert_width,
                 self.experts,
                 self.experts_per_token,
-                prefix=self._prefix,
+                prefix=beside,
                 matrices=matrices,
             )
         )
-        found.append(router(hidden, self.experts, prefix=self._prefix))
+        found.append(router(hidden, self.experts, prefix=beside))
         if latent:  # experts work in a smaller space
             found.append(Linear(f"{self._prefix}.fc1_latent_proj", hidden * latent, ways=WHOLE))
             found.append(Linear(f"{self._prefix}.fc2_latent_proj", hidden * latent, ways=WHOLE))
@@ -72,21 +76,21 @@ class FeedForward:
             found += dense_mlp(hidden, shared, prefix=f"{self._prefix}.shared_experts", gated=self.gated)
         if keys.flag("shared_expert_gate"):
             found.append(Linear("mlp.shared_expert_gate", hidden, ways=WHOLE, always_16bit=True))
-        if keys.flag("enable_moe_block"):  # Gemma 4 runs its dense block beside the experts
+        if both:
             found += dense_mlp(hidden, self.dense_width, gated=self.gated)
         return tuple(found)
 
     def _shared_width(self) -> int:
         keys = self._keys
-        width = keys.count_or_none(
+        width = keys.size(
             "shared_expert_intermediate_size",
             "moe_shared_expert_intermediate_size",
             "share_expert_dim",
             "shared_intermediate_size",
         )
-        if width is not None:
-            return width
-        return self.expert_width * keys.size("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+        return width or self.expert_width * keys.size(
+            "n_shared_experts", "num_shared_experts", "moe_num_shared_experts"
+        )
 
 
 def sparse_layers(keys: Keys, layers: int) -> list[bool]:

@@ -18,12 +18,14 @@ class LayerKind(Enum):
     CHUNK = "chunked local attention"
     RECURRENT = "recurrence"
     BOTH = "attention and recurrence side by side"
-    NONE = "no mixing: a feed-forward layer"
+    MLP = "a feed-forward block alone"
+    EXPERTS = "experts alone"
 
 
 _NAMES = {
     "full_attention": LayerKind.FULL,
     "attention": LayerKind.FULL,
+    "deepseek_sparse_attention": LayerKind.FULL,
     "sliding_attention": LayerKind.WINDOW,
     "chunked_attention": LayerKind.CHUNK,
     "linear_attention": LayerKind.RECURRENT,
@@ -31,10 +33,11 @@ _NAMES = {
     "mamba2": LayerKind.RECURRENT,
     "conv": LayerKind.RECURRENT,
     "hybrid": LayerKind.BOTH,
-    "mlp": LayerKind.NONE,
-    "moe": LayerKind.NONE,
+    "mlp": LayerKind.MLP,
+    "moe": LayerKind.EXPERTS,
 }
-_LETTERS = {"M": LayerKind.RECURRENT, "*": LayerKind.FULL, "-": LayerKind.NONE, "E": LayerKind.NONE}
+_LETTERS = {"M": LayerKind.RECURRENT, "*": LayerKind.FULL, "-": LayerKind.MLP, "E": LayerKind.EXPERTS}
+ALONE = frozenset({LayerKind.MLP, LayerKind.EXPERTS})  # Nemotron-H: blocks are layers of their own
 Reader = Callable[[Keys, int], list[LayerKind]]
 
 
@@ -52,6 +55,14 @@ def layer_kinds(keys: Keys, layers: int) -> list[LayerKind]:
     if keys.flag("use_sliding_window", default=True) and "sliding_window" in keys:
         return kinds
     return [LayerKind.FULL if kind is LayerKind.WINDOW else kind for kind in kinds]
+
+
+def listed_layers(keys: Keys) -> int | None:
+    """Return how many layers the lists of kinds have, where a config counts them no other way."""
+    for key in ("layers_block_type", "layer_types"):
+        if key in keys:
+            return len(keys.items(key, str))
+    return len(keys.text("hybrid_override_pattern") or "") or None
 
 
 def _by_name(key: str) -> Reader:

@@ -7,7 +7,7 @@ from sim.catalog.config.attention import Heads, attention_layer, main_heads, win
 from sim.catalog.config.feed_forward import FeedForward, sparse_layers
 from sim.catalog.config.keys import Keys
 from sim.catalog.config.latent import indexing_layers, latent_layer
-from sim.catalog.config.layer_kinds import LayerKind, layer_kinds
+from sim.catalog.config.layer_kinds import ALONE, LayerKind, layer_kinds
 from sim.catalog.config.recurrent import recurrent_layer
 from sim.catalog.weights import WHOLE, Layer, Linear
 
@@ -21,7 +21,8 @@ class LayerReader:
         self._keys, self._hidden, self._count = keys, hidden_size, layers
         self.kinds = layer_kinds(keys, layers)
         self.latent = "kv_lora_rank" in keys
-        self.feed_forward = FeedForward(keys, hidden_size)
+        self._alone = not ALONE.isdisjoint(self.kinds)
+        self.feed_forward = FeedForward(keys, hidden_size, prefix="mixer" if self._alone else "mlp")
         attends = not self.latent and any(kind in _ATTENDS for kind in self.kinds)
         self.heads = main_heads(keys) if attends else None
         self._window_heads = None if self.heads is None else window_heads(keys, self.heads)
@@ -38,7 +39,7 @@ class LayerReader:
         )
 
     def draft_layers(self) -> tuple[Layer, ...]:
-        """Return the multi-token-prediction layers of the checkpoint: full attention, and a projection of two inputs."""
+        """Return the multi-token-prediction layers: full attention, and a projection of two inputs."""
         count = self._keys.size("num_nextn_predict_layers", "mtp_num_hidden_layers")
         if not count or (self.heads is None and not self.latent):
             return ()
@@ -49,8 +50,8 @@ class LayerReader:
         return (replace(body, linears=linears),) * min(count, self._count)
 
     def _sparse(self) -> list[bool]:
-        if "hybrid_override_pattern" in self._keys:
-            return [letter == "E" for letter in self._keys.text("hybrid_override_pattern") or ""]
+        if self._alone:
+            return [kind is LayerKind.EXPERTS for kind in self.kinds]
         return sparse_layers(self._keys, self._count)
 
     def _build_layer(self, kind: LayerKind, sparse: bool, indexes: bool, shares_kv: bool) -> Layer:  # noqa: FBT001
@@ -59,8 +60,8 @@ class LayerReader:
 
     def _block(self, kind: LayerKind, *, sparse: bool, shares_kv: bool) -> tuple[Linear, ...]:
         keys, feed_forward = self._keys, self.feed_forward
-        alone = "hybrid_override_pattern" in keys  # Nemotron-H: mixers and blocks are layers of their own
-        if (alone and kind is not LayerKind.NONE) or ("state_size" in keys and "conv_kernel" in keys and not alone):
+        mixer_only = self._alone and kind not in ALONE
+        if mixer_only or ("state_size" in keys and "conv_kernel" in keys):  # plain Mamba has no blocks at all
             return ()
         double = shares_kv and keys.flag("use_double_wide_mlp")
         found = feed_forward.block(sparse=sparse, width=2 * feed_forward.dense_width if double else None)
@@ -71,7 +72,7 @@ class LayerReader:
         return found
 
     def _build_mixer(self, kind: LayerKind, *, indexes: bool, shares_kv: bool) -> Layer:
-        if kind is LayerKind.NONE:
+        if kind in ALONE:
             return Layer((), ())
         if kind is LayerKind.RECURRENT:
             return recurrent_layer(self._keys, self._hidden)

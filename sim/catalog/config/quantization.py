@@ -39,6 +39,8 @@ def kv_cache_dtype_of(keys: Keys) -> str | None:
     algorithm = config.text("kv_cache_quant_algo")
     if algorithm:
         return algorithm.lower() if algorithm.upper() in {"FP8", "NVFP4"} else None
+    if isinstance(config.values.get("kv_cache_scheme"), str):
+        return "fp8" if "fp8" in str(config.text("kv_cache_scheme")).lower() else None
     scheme = config.part("kv_cache_scheme")
     eight_bit = scheme is not None and scheme.size("num_bits") == 8 and scheme.text("type") in {"float", None}
     return "fp8" if eight_bit else None
@@ -126,7 +128,9 @@ def _algorithm(config: Keys | None) -> WeightScheme:
 def _mxfp4(config: Keys) -> WeightScheme:
     """Read gpt-oss: the experts alone are in 4 bits."""
     scheme = SCHEMES["mxfp4"]
-    return WeightScheme(scheme.name, scheme.kernel_dtype, scheme.bits, (*_kept(config), *scheme.rules), pads_experts=True)
+    return WeightScheme(
+        scheme.name, scheme.kernel_dtype, scheme.bits, (*_kept(config), *scheme.rules), pads_experts=True
+    )
 
 
 def _bitsandbytes(config: Keys) -> WeightScheme:

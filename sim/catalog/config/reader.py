@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.catalog.config.blocks import pruned_layers
-from sim.catalog.config.context import max_positions
+from sim.catalog.config.context import max_positions, ropes
 from sim.catalog.config.families import FAMILIES, HINT_BEGINNINGS, HINTS, WRAPPED, family_of
 from sim.catalog.config.keys import MOST_LAYERS, Keys, shown
+from sim.catalog.config.layer_kinds import listed_layers
 from sim.catalog.config.layers import LayerReader
 from sim.catalog.config.quantization import kv_cache_dtype_of, weight_scheme_of
 from sim.catalog.config.vision import encoder_params
+from sim.catalog.layers import AttentionKv, LatentKv
 from sim.catalog.weights import Layer
 
 _TEXT = ("text_config", "llm_config", "language_config")
@@ -36,6 +38,7 @@ def read_config(where: str, config: Mapping[str, Any]) -> dict[str, Any]:
         "tie_word_embeddings": keys.flag("tie_word_embeddings"),
         "max_position_embeddings": max_positions(keys),
         "qk_norm": keys.flag("qk_norm"),
+        "rotary_dims": _rotary_dims(keys, fields),
         "vision_params": encoder_params(keys, hidden),
         "kv_cache_dtype": kv_cache_dtype_of(keys),
         "scheme": scheme,
@@ -67,12 +70,19 @@ def _outer_tie(outer: dict[str, Any]) -> dict[str, Any]:
 def _with_defaults(where: str, config: dict[str, Any]) -> Keys:
     kind = Keys(where, config).text("model_type")
     family = "llama" if kind is None else family_of(kind)
+    config = {key: _one_for_all(value) for key, value in config.items()}
     if family is None:
         _refuse_hints(where, config, kind)
         return Keys(where, config)
     if kind is None:
         _refuse_hints(where, config, "llama")
     return Keys(where, {**FAMILIES[family], **config})
+
+
+def _one_for_all(value: Any) -> Any:
+    """Return a size that is written once a layer (Gemma 3n's intermediate_size) as the one it is."""
+    is_sizes = isinstance(value, list) and len(value) > 1 and all(type(size) is int and size > 1 for size in value)
+    return value[0] if is_sizes and len(set(value)) == 1 else value
 
 
 def _refuse_hints(where: str, config: dict[str, Any], kind: str | None) -> None:
@@ -84,7 +94,8 @@ def _refuse_hints(where: str, config: dict[str, Any], kind: str | None) -> None:
 
 
 def _layer_count(keys: Keys) -> int:
-    count = keys.count("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+    names = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+    count = keys.count_or_none(*names) or listed_layers(keys) or keys.count(*names)
     if count > MOST_LAYERS:
         raise keys.broken("num_hidden_layers", f"{count} is more than the {MOST_LAYERS} any model has")
     return count
@@ -135,7 +146,19 @@ def _widest(keys: Keys, hidden: int) -> int:
     return hidden * (keys.count_or_none("expand", "mamba_expand") or 1)
 
 
+def _rotary_dims(keys: Keys, fields: dict[str, Any]) -> tuple[int, ...]:
+    """Return the sizes of the rotary tables: one for each shape of head that is turned."""
+    share = next((rope.number("partial_rotary_factor") for rope in ropes(keys)), None)
+    share = share or keys.number("partial_rotary_factor") or 1.0
+    kinds = _kinds(fields["body"])
+    heads = {round(kind.key_dim * min(share, 1.0)) for kind in kinds if isinstance(kind, AttentionKv)}
+    if "global_head_dim" in keys:  # Gemma 4 turns a part of each global head, and its table is as wide as the head
+        heads = {kind.key_dim for kind in kinds if isinstance(kind, AttentionKv)}
+    return tuple(sorted(heads | {kind.rope_dim for kind in kinds if isinstance(kind, LatentKv)}))
+
+
 def _per_layer_embedding(keys: Keys, layers: int) -> int:
-    """Return the weights of an embedding for each layer (Gemma 3n, E2B and E4B)."""
+    """Return the weights of an embedding for each layer and its projection (Gemma 3n, E2B and E4B)."""
     width = keys.size("hidden_size_per_layer_input")
-    return layers * width * keys.size("vocab_size_per_layer_input", "vocab_size") if width else 0
+    words = keys.size("vocab_size_per_layer_input", "vocab_size") + keys.size("hidden_size")
+    return layers * width * words

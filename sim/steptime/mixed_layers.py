@@ -1,0 +1,93 @@
+"""Models whose layers differ, priced by a profile of uniform ones.
+
+A step-time profile knows one kind of layer: attention over all tokens, then an MLP. Where a model mixes kinds, what it
+does more or less than so many such layers goes in as ratios and constants:
+
+    linear        by the weights a token meets (a shared expert, a state's projections, dense layers among experts)
+    attention     over all tokens by the FLOPs of the layers that do it, and by the bytes they keep
+    windows       a constant a row: the window's bytes are read whatever the context (a shorter one reads less)
+    states        a constant a row: read and written at each step
+
+Not measured: an estimate, and said to be one. For a uniform model every ratio is exactly 1 and every constant 0.
+"""
+
+from dataclasses import dataclass
+
+from sim.catalog import KvDtype, Model, kv_dtype
+from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, RecurrentState
+
+_STATE_BYTES = 4  # states are mostly kept in fp32; read and written once a token
+_READ_AND_WRITTEN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MixedLayers:
+    """What a model does beside `num_hidden_layers` layers of its main kind."""
+
+    linear: float = 1.0  # times the weights a token meets
+    pairs: float = 1.0  # times the FLOPs of a (query, key) pair over all tokens
+    kv_tokens: float = 1.0  # times the bytes of a token that decoding reads
+    bytes_per_row: float = 0.0  # more bytes a row reads, of windows and states, on one GPU
+    window_pairs: float = 0.0  # that a new token forms in windows, over all layers that have one
+    growing_layers: int = 1  # attend to all tokens
+
+
+UNIFORM = MixedLayers()
+
+
+def mixed_layers(model: Model, kv_cache_dtype: str, tensor_parallel_size: int = 1) -> MixedLayers:
+    """Return what sets a model apart from uniform layers."""
+    if not model.body:
+        return UNIFORM
+    dtype = kv_dtype(kv_cache_dtype)
+    heads = max(1, model.num_key_value_heads // tensor_parallel_size)
+    of_one = heads * dtype.head_bytes(model.head_dim)
+    growing = bounded = 0.0
+    window_pairs = 0.0
+    for layer in model.layers:
+        for kind in layer.kv:
+            match kind:
+                case AttentionKv(window_tokens=None, chunk_tokens=None) | LatentKv() | IndexerKv():
+                    growing += _token_bytes(kind, dtype, tensor_parallel_size)
+                case AttentionKv():
+                    span = kind.window_tokens or kind.chunk_tokens or 0
+                    bounded += span * _token_bytes(kind, dtype, tensor_parallel_size)
+                    window_pairs += span
+                case RecurrentState():
+                    bounded += _READ_AND_WRITTEN * _STATE_BYTES * kind.state_elements / tensor_parallel_size
+    layers = model.num_hidden_layers
+    plain = 4.0 * layers * model.num_attention_heads * model.head_dim
+    return MixedLayers(
+        linear=model.active_linear_params / _uniform_params(model),
+        pairs=model.attention_flops_per_pair / plain if growing else 0.0,
+        kv_tokens=growing / (layers * of_one),
+        bytes_per_row=bounded,
+        window_pairs=window_pairs,
+        growing_layers=max(1, sum(any(map(_grows, layer.kv)) for layer in model.layers)),
+    )
+
+
+def _grows(kind: KvKind) -> bool:
+    return not isinstance(kind, RecurrentState) and not (
+        isinstance(kind, AttentionKv) and (kind.window_tokens or kind.chunk_tokens)
+    )
+
+
+def _token_bytes(kind: AttentionKv | LatentKv | IndexerKv, dtype: KvDtype, tensor_parallel_size: int) -> float:
+    match kind:
+        case AttentionKv():
+            return max(1, kind.kv_heads // tensor_parallel_size) * dtype.head_bytes(kind.key_dim, kind.value_dim)
+        case LatentKv():
+            return dtype.latent_bytes(kind.latent_dim, kind.rope_dim)
+        case IndexerKv():
+            return float(kind.key_dim)
+
+
+def _uniform_params(model: Model) -> int:
+    """Return the weights a token meets in layers of the main kind: what a profile's own layer is priced with."""
+    head = model.head_dim * (2 * model.num_attention_heads + 2 * model.num_key_value_heads)
+    if model.num_experts is None or model.num_experts_per_tok is None or model.moe_intermediate_size is None:
+        mlp = 3 * model.intermediate_size
+    else:
+        mlp = 3 * model.num_experts_per_tok * model.moe_intermediate_size + model.num_experts
+    return model.num_hidden_layers * model.hidden_size * (head + mlp)
