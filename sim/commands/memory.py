@@ -75,9 +75,6 @@ def _document(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledge
 def _show(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledger]) -> None:
     from rich.console import Console
 
-    from sim.report.ledger_compare import compare_table
-    from sim.report.ledger_table import ledger_table
-
     console = Console()
     for request in requests.values():
         for note in request.notes:
@@ -85,10 +82,27 @@ def _show(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledger]) 
         if request.ignored:
             console.print(f"ignored, for it leaves memory as it is: {', '.join(request.ignored)}", style="dim", markup=False, highlight=False)
     if len(ledgers) > 1:
+        from sim.report.ledger_compare import compare_table
+
         console.print(compare_table(tuple(ledgers), tuple(ledgers.values())))
         return
+    from sim.report.ledger_bar import terminal_bar
+    from sim.report.ledger_table import ledger_table
+
     ((name, request),) = requests.items()
-    console.print(ledger_table(ledgers[name], request.model, request.gpus))
+    ledger = ledgers[name]
+    console.print(
+        ledger_table(ledger, model=request.model, gpu=request.gpus[0].name, remedies=_remedies(request, ledger))
+    )
+    console.print(terminal_bar(ledger, min(console.width, _BAR_COLUMNS)))
+
+
+def _remedies(request: MemoryRequest, ledger: Ledger) -> Sequence[Remedy]:
+    if ledger.refusal is None:
+        return ()
+    if request.sglang is not None:
+        return sglang_remedies_of(request.gpus[0], request.model, request.settings, request.sglang)
+    return remedies_of(request.gpus if len(request.gpus) > 1 else request.gpus[0], request.model, request.settings)
 
 
 def _changed(options: MemoryOptions, text: str) -> MemoryOptions:
