@@ -11,7 +11,9 @@ from sim.startup_log.start import Start
 
 LONGEST_LINE = 2**16  # characters that are looked at; an engine's settings take about 12,000
 
-_SERVER_OPENS = ("API server version", "█  version", "server_args=ServerArgs(")
+# A server prints one of the first kind once, and some of the second kind in front of or behind it.
+SERVER_OPENS = ("API server version", "█  version", "server_args=ServerArgs(")
+SERVER_BEGINS = ("args: Namespace(", "non-default args: {", "sglang version")
 _ENGINE_OPENS = re.compile(r"Initializing an? (?:V[01] )?LLM [eE]ngine")
 
 
@@ -27,7 +29,7 @@ def parse_numbered(lines: Iterable[tuple[int, str]], place: str, notes: Iterable
     """Return the same of the lines worth reading, each with its number."""
     starts = [Start(place, 1)]
     for number, line in lines:
-        for part in line.splitlines() or ("",):  # a progress bar returns the carriage
+        for part in line.split("\r"):  # a progress bar returns the carriage
             text = plain(part[:LONGEST_LINE])
             if not text:
                 continue
@@ -46,14 +48,16 @@ def parse_numbered(lines: Iterable[tuple[int, str]], place: str, notes: Iterable
 
 def _opener(text: str) -> str | None:
     """Return what opens a start with this line: a server's words, an engine process by name, or None."""
-    server = next((words for words in _SERVER_OPENS if words in text), None)
+    server = next((words for words in (*SERVER_OPENS, *SERVER_BEGINS) if words in text), None)
     if server or "LLM " not in text or not _ENGINE_OPENS.search(text):
         return server
     return f"engine {rank_of(text)}"
 
 
 def _is_new(opener: str, current: Start) -> bool:
-    return opener in current.openers or (opener in _SERVER_OPENS and current.has_begun)
+    if opener in SERVER_BEGINS:
+        return current.has_begun
+    return opener in current.openers or (opener in SERVER_OPENS and current.has_begun)
 
 
 def _about_restarts(starts: list[Start], chosen: Start) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sim.startup_log.errors import StartupLogError
 from sim.startup_log.facts import StartupFacts
-from sim.startup_log.parse import LONGEST_LINE, parse_numbered
+from sim.startup_log.parse import LONGEST_LINE, SERVER_BEGINS, SERVER_OPENS, parse_numbered
 
 MOST_BYTES = 2**27
 _STRETCH = 2**23  # bytes behind the line that opens a start, within which it sizes its KV
@@ -18,9 +18,7 @@ _MOST_LINES = 5_000  # with one mark, in a stretch; a start prints some twenty a
 _MOST_TEXT = 2**20  # bytes of lines worth reading, in a stretch
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"BZh", b"\xfd7zXZ")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")  # what PowerShell redirects
-_OPENERS = tuple(
-    text.encode() for text in ("API server version", "█  version", "LLM engine", "server_args=ServerArgs(")
-)
+_OPENERS = tuple(words.encode() for words in (*SERVER_OPENS, *SERVER_BEGINS, "LLM engine"))
 # Every line that says something about memory holds one of these.
 _MARKS = tuple(
     mark.encode()
@@ -31,7 +29,7 @@ _MARKS = tuple(
         "mamba page size", "padding layers", "cp_world_size", "gpu-memory-utilization", "mem-fraction-static",
         "max_num_batched_tokens=", "Using max model len", "device_name=", "GPU 0: ", "ut of memory", "OutOfMemory",
         "startup complete", "ready to roll", "init engine (profile", "Starting vLLM API", "sglang version",
-        "Cache is allocated", "estimated maximum model length", "Using KV cache dtype", "larger than the profiled",
+        "Cache is allocated", "estimated maximum model length", "Using KV cache dtype",
     )
 )  # fmt: skip
 
@@ -42,7 +40,7 @@ def read_startup_log(path: Path) -> StartupFacts:
     Raises StartupLogError where the file cannot be read, is compressed, holds no start, or a number that cannot be.
     """
     data, notes = _bytes_of(path)
-    lines = {_span_around(data, len(data.rstrip()) - 1)}  # the last of all tells whether the log is cut
+    lines = {_span_around(data, max(len(data.rstrip()) - 1, 0))}  # the last of all tells whether the log is cut
     for begin, end in _stretches(data):
         worth_reading, read_to = _lines_worth_reading(data, begin, end)
         lines.update(worth_reading)
@@ -69,6 +67,8 @@ def _bytes_of(path: Path) -> tuple[bytes, list[str]]:
         data = data.decode("utf-16", errors="replace").encode()
     if not data.strip():
         raise StartupLogError(f"{path}: the file is empty")
+    if not data.endswith((b"\n", b"\r")):  # cut anywhere: what looks like a number may be half of one
+        data = data.rstrip(b"0123456789,.")
     return data, notes
 
 

@@ -40,7 +40,6 @@ SGLANG_WORDINGS = (
     wording(
         "max_running_requests", r"max_running_requests is (?:capped|reduced) to <capped_running_requests__count>(?=\s)"
     ),
-    wording("is larger than the profiled value", r"max_total_tokens=<asked_total_tokens__count> is larger"),
 )
 
 SGLANG_REFUSALS = (("Not enough memory. Please try to increase --mem-fraction-static", "no memory is left for KV"),)

@@ -11,7 +11,7 @@ from sim.startup_log.vllm_wordings import VLLM_REFUSALS, VLLM_WORDINGS
 
 Printed = dict[str, list[Value]]  # a fact, and its values in the order of printing
 
-_ENGINE_CONFIG = re.compile(r"Initializing an? .{0,20}with config: |LLM [eE]ngine.{0,80}? with config: ")
+_ENGINE_CONFIG = re.compile(r"LLM [eE]ngine.{0,80}? with config: ")
 _USER_ARGS = re.compile(r"non-default args: \{|args: Namespace\(|server_args=ServerArgs\(")
 _READY = ("Application startup complete", "ready to roll", "init engine (profile", "Starting vLLM API server")
 _OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|(?:CUDA|HIP|NPU) (?:error: )?out of memory|^out of memory")

@@ -68,11 +68,11 @@ VLLM_WORDINGS = (
     wording("for CUDAGraph memory", r"<<graph_bytes__difference_gib>> ?GiB for CUDAGraph memory"),
     wording(
         "--kv-cache-memory",
-        r"--kv-cache-memory(?:-bytes)?=<kv_to_fit_bytes__bytes>`? ?\([^()]{1,40}\) to fit into requested",
+        r"--kv-cache-memory(?:-bytes)?=<kv_to_fit_bytes__bytes>`?(?: \([^()]{1,40}\))? to fit",
     ),
     wording(
         "to fully utilize",
-        r"--kv-cache-memory(?:-bytes)?=<kv_to_fill_bytes__bytes>`? ?\([^()]{1,40}\) to fully utilize",
+        r"--kv-cache-memory(?:-bytes)?=<kv_to_fill_bytes__bytes>`?(?: \([^()]{1,40}\))? to fully utilize",
     ),
     wording("memory in use is", r"kv cache memory in use is <kv_in_use_bytes__bytes> bytes"),
     wording("memory in use is", r"kv cache memory in use is <kv_bytes__difference_gib> ?GiB"),
@@ -91,7 +91,7 @@ VLLM_WORDINGS = (
     wording(
         "increase --gpu-memory-utilization",
         r"increase --gpu-memory-utilization (?:from <utilisation__share> )?to "
-        r"<utilisation_for_the_old_kv__share>(?=\s|$)",
+        r"<utilisation_for_the_old_kv__share>(?: |(?<=[0-9]{4}\.)$)",
     ),
     # what it comes to
     wording("GPU KV cache size: ", r"GPU KV cache size: <tokens__count> tokens"),
@@ -101,7 +101,7 @@ VLLM_WORDINGS = (
     ),
     wording("cp_world_size", r"KV cache size by the d?cp_world_size <context_parallel_size__count>(?=[\s.])"),
     wording(
-        "Auto-fit max_model_len", r"reduced from <auto_fit_from_tokens__count> to <auto_fit_to_tokens__count>(?=\s|$)"
+        "Auto-fit max_model_len", r"reduced from <auto_fit_from_tokens__count> to <auto_fit_to_tokens__count> to fit"
     ),
     wording(
         "Overriding num_gpu_blocks",
@@ -126,7 +126,7 @@ VLLM_WORDINGS = (
     wording("max seq len (", r"max seq len \(<refused_max_model_len__count>\)"),
     wording("GiB KV cache is needed", r"<<needed_kv_bytes__gib>> ?GiB KV cache is needed"),
     wording("available KV cache memory (", r"available KV cache memory \(<available_kv_bytes__difference_gib> ?GiB\)"),
-    wording("estimated maximum model length", r"maximum model length is <estimated_max_model_len__count>(?![0-9])"),
+    wording("estimated maximum model length", r"maximum model length is <estimated_max_model_len__count>(?<=\.)"),
     wording("stored in KV cache (", r"stored in KV cache \(<capacity_tokens__count>\)"),
 )
 

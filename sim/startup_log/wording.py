@@ -1,7 +1,8 @@
 """A wording: a fragment of a line and the numbers in it.
 
 A group of a pattern is named `fact__unit`. Wordings are fragments, not lines, since pasted logs wrap, and a cut line
-still gives what it says whole: a pattern ends behind its unit, so that half a number is never read as a number.
+still gives what it says whole: a pattern ends behind a number's unit or where its line ends, so that half a number is
+never read as a number.
 Every pattern begins with fixed text or with a bounded number: matching takes time linear in the line.
 """
 

@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_a_setting_left_to_the_engine_is_none() -> None:
         (b"", "the file is empty"),
         (b" \n\r\n", "the file is empty"),
         (b"\xff\xfe", "the file is empty"),
+        (b"12345", "no line of it is one"),
         (b"Hello\n", "no line of it is one that vLLM or SGLang print about memory while starting"),
         (b"\x00\x01\x02" * 1000, "no line of it is one"),
         (b"INFO Application startup complete.\n", "no line of it is one"),
@@ -120,19 +122,17 @@ def test_a_log_that_was_not_read_whole_says_so(tmp_path: Path) -> None:
     facts = read_startup_log(path)
     assert facts.tokens == 12_345
     assert facts.notes == (
-        "bytes 165,000 to 1,081,344 are not read: more looks like a start there than a start prints",
+        "bytes 165,004 to 1,081,344 are not read: more looks like a start there than a start prints",
     )
 
 
-@given(st.binary(max_size=400))
+@given(content=st.binary(max_size=400))
 def test_any_bytes_are_read_or_refused(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing but StartupLogError comes out."""
     path = tmp_path_factory.getbasetemp() / "any.log"
     path.write_bytes(b"INFO vLLM API server version 0.11.2\nAvailable KV cache memory: " + content)
-    try:
-        read_startup_log(path)
-    except StartupLogError as error:
-        assert "\n" not in str(error).replace(str(path), "")
+    with suppress(StartupLogError):
+        assert read_startup_log(path).engine == "vllm"
 
 
 @given(st.text(alphabet="0123456789.,-+enaif GiB", max_size=60))

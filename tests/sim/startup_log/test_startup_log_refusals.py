@@ -5,8 +5,8 @@ from startup_log_facts import gib
 
 from sim.startup_log import StartupFacts, parse_lines
 
-ENGINE = "(EngineCore pid=94) INFO 01-30 08:00:20 [core.py:97] Initializing a V1 LLM engine (v0.19.0) with config: model='m', "
-LOADED = "(EngineCore pid=94) INFO 01-30 08:00:40 [gpu_model_runner.py:4735] Model loading took 14.99 GiB memory and 9 seconds"
+ENGINE = "(EngineCore pid=94) INFO [core.py:97] Initializing a V1 LLM engine (v0.19.0) with config: model='m', "
+LOADED = "(EngineCore pid=94) INFO [gpu_model_runner.py:4735] Model loading took 14.99 GiB memory and 9 seconds"
 SIZED = "(EngineCore pid=94) INFO 01-30 08:00:50 [kv_cache_utils.py:1319] GPU KV cache size: 20,992 tokens"
 READY = "(APIServer pid=1) INFO:     Application startup complete."
 OUT_OF_MEMORY = "(EngineCore pid=94) ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 266.00 MiB."
@@ -53,8 +53,8 @@ def test_the_first_scheduler_counts_in_tokens() -> None:
     """Blocks are sized, then too few."""
     facts = parsed(
         "INFO 02-07 01:57:30 executor_base.py:111] # cuda blocks: 5860, # CPU blocks: 2048",
-        "ValueError: The model's max seq len (131072) is larger than the maximum number of tokens that can be stored in "
-        "KV cache (93760). Try increasing `gpu_memory_utilization` or decreasing `max_model_len`.",
+        "ValueError: The model's max seq len (131072) is larger than the maximum number of tokens that can be stored "
+        "in KV cache (93760). Try increasing `gpu_memory_utilization` or decreasing `max_model_len`.",
     )
     assert facts.refusal is not None
     assert (facts.refusal.max_model_len, facts.refusal.capacity_tokens) == (131_072, 93_760)
@@ -64,8 +64,8 @@ def test_the_first_scheduler_counts_in_tokens() -> None:
 def test_too_little_is_free_to_begin_with() -> None:
     """The line gives free, total and asked memory."""
     facts = parsed(
-        "(EngineCore pid=17) ValueError: Free memory on device cuda:0 (15.32/22.04 GiB) on startup is less than desired "
-        "GPU memory utilization (0.88, 19.39 GiB). Decrease GPU memory utilization or reduce GPU memory used."
+        "(EngineCore pid=17) ValueError: Free memory on device cuda:0 (15.32/22.04 GiB) on startup is less than "
+        "desired GPU memory utilization (0.88, 19.39 GiB). Decrease GPU memory utilization or reduce GPU memory used."
     )
     assert facts.refusal is not None
     assert facts.refusal.reason == "less memory is free than gpu_memory_utilization asks for"
@@ -83,7 +83,7 @@ def test_too_little_is_free_to_begin_with() -> None:
     ],
 )
 def test_nothing_is_left(line: str, reason: str) -> None:
-    """vLLM and SGLang say it without numbers; the memory line above may be negative."""
+    """The engines say it without numbers; the memory line above may be negative."""
     facts = parsed("(EngineCore pid=9) INFO [gpu_worker.py:440] Available KV cache memory: -3.31 GiB", line)
     assert facts.refusal is not None
     assert facts.refusal.reason == reason
@@ -94,7 +94,7 @@ def test_state_blocks_bound_the_sequences() -> None:
     """A hybrid model has fewer state blocks than max_num_seqs."""
     refusal = parsed(
         SIZED,
-        "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (674). Each decode sequence requires one.",
+        "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (674). Each decode sequence needs one.",
     ).refusal
     assert refusal is not None
     assert (refusal.max_num_seqs, refusal.state_blocks) == (1024, 674)

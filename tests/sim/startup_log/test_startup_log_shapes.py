@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +25,7 @@ def coloured(line: str) -> str:
     return re.sub(r"^(\([^)]*\))", "\x1b[0;36m\\1\x1b[0;0m", line)
 
 
-SHAPES = {
+SHAPES: dict[str, Callable[[str], str]] = {
     "docker": lambda line: f"2026-04-19T12:05:26.043123Z {line}",
     "kubernetes": lambda line: f"2026-04-19T12:05:26.043123Z stderr F {line}",
     "journald": lambda line: f"Apr 19 12:05:26 node7 vllm[4711]: {line}",
@@ -64,8 +66,11 @@ def test_a_start_deep_in_a_long_log_is_found(path: Path, tmp_path: Path) -> None
     alone, facts = read_startup_log(path), read_startup_log(long)
     assert said(replace(facts, notes=())) == said(replace(alone, notes=()))
     assert said_by_rank(facts) == said_by_rank(alone)
-    lines = path.read_bytes().count(b"\n")
-    assert f"the log holds 2 starts: the last, from line {lines + 100_000 + 1}, is read" in facts.notes
+    opening = re.fullmatch(r"the log holds 2 starts: the last, from line (\d+), is read", facts.notes[0])
+    assert opening is not None
+    lines = path.read_bytes().splitlines()
+    assert long.read_bytes().splitlines()[int(opening[1]) - 1] in lines[:3]
+    assert int(opening[1]) > len(lines) + 100_000
 
 
 def test_a_log_of_powershell_is_read(tmp_path: Path) -> None:
@@ -130,6 +135,17 @@ def test_half_a_number_is_never_a_number(characters: int) -> None:
     assert facts.kv_bytes is None
 
 
+def test_a_number_at_the_very_end_of_a_file_is_not_trusted(tmp_path: Path) -> None:
+    """297 may have been 29751, unless its line is ended."""
+    path = tmp_path / "cut.log"
+    text = "INFO vLLM API server version 0.11.2\nINFO Engine 000: after num_gpu_blocks is: 297"
+    path.write_text(text, encoding="utf-8")
+    assert read_startup_log(path).is_cut
+    assert read_startup_log(path).num_gpu_blocks is None
+    path.write_text(f"{text}\n", encoding="utf-8")
+    assert read_startup_log(path).num_gpu_blocks == 297
+
+
 def test_a_cut_behind_the_pool_is_seen_at_the_last_line() -> None:
     """KV is sized, and yet the last line holds half a fact."""
     whole = parse_lines(LINES, "run.log")
@@ -149,7 +165,9 @@ def test_a_setting_that_is_cut_is_left_out() -> None:
 
 def test_settings_keep_their_types() -> None:
     """Commas count outside brackets and quotes alone."""
-    text = "a=1, b=0.5, c=None, d=True, e='x, y=2', f=[1, {'k': 2}], g=<Mode.FULL: (2, 1)>, h=torch.bfloat16, i=1e400, j=-1)"
+    text = (
+        "a=1, b=0.5, c=None, d=True, e='x, y=2', f=[1, {'k': 2}], g=<Mode.FULL: (2, 1)>, h=torch.half, i=1e400, j=-1)"
+    )
     assert settings_in(text) == {
         "a": 1,
         "b": 0.5,
@@ -158,7 +176,7 @@ def test_settings_keep_their_types() -> None:
         "e": "x, y=2",
         "f": "[1, {'k': 2}]",
         "g": "<Mode.FULL: (2, 1)>",
-        "h": "torch.bfloat16",
+        "h": "torch.half",
         "i": float("inf"),
         "j": -1,
     }
@@ -170,9 +188,40 @@ def test_a_mutilated_log_is_read_or_refused_in_one_line(path: Path, data: st.Dat
     lines = path.read_text(encoding="utf-8").splitlines()
     kept = data.draw(st.lists(st.sampled_from(lines), max_size=len(lines)))
     cuts = data.draw(st.lists(st.integers(0, 400), min_size=len(kept), max_size=len(kept)))
-    try:
+    with suppress(StartupLogError):
         facts = parse_lines([line[:cut] if cut else line for line, cut in zip(kept, cuts, strict=True)], "run.log")
-    except StartupLogError as error:
-        assert "\n" not in str(error)
-    else:
-        assert (facts.kv_bytes, facts.non_kv_bytes, facts.num_gpu_blocks, facts.max_concurrency) is not None
+        whole = parse_lines(lines, "run.log")
+        most = max((rank.kv_bytes or 0 for rank in whole.ranks), default=0) + gib(0.01)
+        assert facts.kv_bytes is None or 0 < facts.kv_bytes <= most
+        assert facts.num_gpu_blocks is None or facts.num_gpu_blocks > 0
+        assert facts.non_kv_bytes is None or facts.kv_bytes is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "fact", "value"),
+    [
+        ("Capping capture sizes from 512 to 352 to fit Mamba cache blocks (361 blocks", "mamba_blocks", 361),
+        ("GPU 0: NVIDIA A100-SXM4-40GB", "gpu_name", "NVIDIA A100-SXM4-40GB"),
+        ("Multiplying the GPU KV cache size by the cp_world_size 4 (pcp_world_size 1", "context_parallel_size", 4),
+        ("LLM Engine (v0.6.4.post1) with config: model='n', ", "engine_version", "0.6.4.post1"),
+    ],
+)  # fmt: skip
+def test_single_lines_beside_the_logs(line: str, fact: str, value: object) -> None:
+    """Wordings that no log above holds."""
+    facts = parse_lines(["INFO non-default args: {'model': 'm', 'seed': 0}", line], "run.log")
+    assert getattr(facts, fact) == value
+
+
+def test_a_fixed_pool_is_the_users(tmp_path: Path) -> None:
+    """With --kv-cache-memory-bytes vLLM profiles nothing; an override without a profile is taken as given."""
+    reserved = (
+        "(Worker_TP3 pid=2) INFO Initial free memory 93.95 GiB, reserved 4.0 GiB memory for KV Cache as specified by"
+    )
+    path = tmp_path / "fixed.log"
+    path.write_text(
+        f"{reserved}\nINFO Overriding num_gpu_blocks=740 with num_gpu_blocks_override=600\n", encoding="utf-8"
+    )
+    facts = read_startup_log(path)
+    assert facts.kv_bytes == gib(4)
+    assert facts.num_gpu_blocks == 600
+    assert facts.non_kv_bytes is None
