@@ -72,10 +72,10 @@ class KvLayout:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.blocks_for(middle, in_flight_tokens) <= blocks else (low, middle)
-        return low
+        return min(low, _LONGEST)
 
 
-_LONGEST = 10**12  # of a request that needs no more blocks however long: only windows or states
+_LONGEST = 10**8  # tokens of a request that needs no more blocks however long: only windows or states
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,8 @@ def _kept_by_layer(model: Model, settings: MemorySettings, dtype: KvDtype) -> li
     kept: list[tuple[int, _Kept]] = []
     states: list[tuple[int, int]] = []
     for index, layer in enumerate(layers):
-        own = kv_dtype("bf16") if index in full_precision else dtype
         for kind in layer:
+            own = kv_dtype("bf16") if index in full_precision or _is_skipped(index, kind, settings) else dtype
             if isinstance(kind, RecurrentState):
                 size = state_bytes(kind, settings.tensor_parallel_size, settings.draft_tokens, settings.mamba_ssm_cache_dtype)
                 states.append((index, size))
@@ -179,6 +179,12 @@ def _full_precision_layers(layers: list[tuple[KvKind, ...]], dtype: KvDtype) -> 
     attending = [index for index, layer in enumerate(layers) if any(not isinstance(one, RecurrentState) for one in layer)]
     half = dtype.full_precision_layers // 2
     return {*attending[:half], *attending[len(attending) - half :]} if half else set()
+
+
+def _is_skipped(index: int, kind: KvKind, settings: MemorySettings) -> bool:
+    skipped = settings.kv_cache_dtype_skip_layers
+    windowed = isinstance(kind, AttentionKv) and kind.window_tokens is not None
+    return str(index) in skipped or (windowed and "sliding_window" in skipped)
 
 
 def _attention(kind: AttentionKv | LatentKv | IndexerKv, settings: MemorySettings, dtype: KvDtype) -> _Kept:

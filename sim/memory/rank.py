@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 from sim.catalog import Gpu, Model
 from sim.errors import MemoryLedgerError
+from sim.memory.adapters import adapter_bytes
 from sim.memory.drafts import draft_weight_bytes
 from sim.memory.kv_layout import KvLayout, kv_layout
 from sim.memory.printed import blocks_of_printed
 from sim.memory.reserves import ByteRange, activation_peak, cuda_graphs, exactly, non_torch
 from sim.memory.settings import BatchLimits, MemorySettings
-from sim.memory.versions import checks_whole_model, graphs_reduce_kv
-from sim.units import gib
+from sim.memory.versions import checks_whole_model
+from sim.units import GIB, gib
+
+_BITS16_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +52,17 @@ def rank_memory(gpu: Gpu, model: Model, settings: MemorySettings, limits: BatchL
     weights = model.weight_bytes(
         settings.weight_dtype, parallel, layers=layers, expert_parallel_size=_expert_parallel_size(settings)
     )
-    if layers.stop == model.num_hidden_layers:
+    weights += adapter_bytes(model, settings, layers)
+    if settings.language_model_only and not layers.start:
+        weights -= round(model.vision_params * _BITS16_BYTES)
+    last = layers.stop == model.num_hidden_layers
+    if last:
         weights += draft_weight_bytes(model, settings)
-    activation = activation_peak(model, limits, settings)
+    weights = max(0, weights - round(settings.cpu_offload_gb * GIB))
+    activation = activation_peak(model, limits, settings, samples=last)
     outside = non_torch(parallel * settings.pipeline_parallel_size)
     graphs = cuda_graphs(enforce_eager=settings.enforce_eager)
-    charged = graphs if graphs_reduce_kv(settings.vllm_version) else exactly(0)
+    charged = graphs if settings.charges_cuda_graphs else exactly(0)
     rest = budget - weights
     kv = ByteRange(
         low=rest - activation.high - outside.high - charged.high,

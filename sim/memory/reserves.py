@@ -32,10 +32,10 @@ def exactly(size_bytes: int) -> ByteRange:
     return ByteRange(size_bytes, size_bytes, size_bytes)
 
 
-def activation_peak(model: Model, limits: BatchLimits, settings: MemorySettings) -> ByteRange:
+def activation_peak(model: Model, limits: BatchLimits, settings: MemorySettings, *, samples: bool = True) -> ByteRange:
     """Return the peak of activations in the engine's profile run, on one GPU.
 
-    Three things peak one after the other, so `likely` is the largest:
+    `samples` is false on the stages of a pipeline before the last, and there is no sampling. Three things peak one after the other, so `likely` is the largest:
 
     * the forward pass of a full batch: tokens x 2 B x (3 x intermediate / TP + 5 x hidden); with experts, the
       routed copies of each token take the place of the MLP;
@@ -52,13 +52,19 @@ def activation_peak(model: Model, limits: BatchLimits, settings: MemorySettings)
     forward = tokens * _BITS16_BYTES * _forward_width(model, settings.tensor_parallel_size, 3 if first_engine else _HIDDEN_BUFFERS)
     hidden = tokens * _BITS16_BYTES * model.hidden_size
     rows = min(sequences, tokens)
-    sampling = 0 if first_engine else round(rows * model.vocab_size * sampler_bytes_per_logit(settings.vllm_version))
-    encoder = _ENCODER_BYTES if model.vision_params and not settings.language_model_only else (0, 0, 0)
+    sampling = 0
+    if samples and not first_engine:
+        sampling = round(rows * model.vocab_size * sampler_bytes_per_logit(settings.vllm_version))
+    encoder = _ENCODER_BYTES if _profiles_encoder(model, settings) else (0, 0, 0)
     return ByteRange(
         low=max(encoder[0], round(_LOW_SHARE * forward)),
         likely=max(forward, sampling + hidden, encoder[1]),
         high=max(encoder[2], round(_HIGH_SHARE * (forward + sampling + hidden))),
     )
+
+
+def _profiles_encoder(model: Model, settings: MemorySettings) -> bool:
+    return bool(model.vision_params) and not (settings.language_model_only or settings.skip_mm_profiling)
 
 
 def _forward_width(model: Model, tensor_parallel_size: int, hidden_buffers: int) -> int:

@@ -1,49 +1,88 @@
-"""The memory ledger in the terminal: where the GPU's memory goes, line by line, with each number's origin."""
+"""The memory ledger in the terminal: where the GPU's memory goes, what that means, and what to change if it is refused.
 
-from rich.console import Group
+It fits 80 columns and fills at most 100; what matters stands in text as well as in colour.
+"""
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 
-from sim.memory import ByteRange, MemoryLedger
+from sim.catalog import Model
+from sim.memory import MemoryLedger, SglangPools
+from sim.memory.parts import Part, parts_of
+from sim.memory.remedies import Remedy
+from sim.report.ledger_words import gib_range, meaning, title
 from sim.units import gib
 
-
-def ledger_table(ledger: MemoryLedger) -> Group:
-    """Return the ledger as a table, then what it means or why the engine would refuse to start."""
-    table = Table(title=f"{ledger.model} on one {ledger.gpu}", title_justify="left", box=None, pad_edge=False)
-    for heading, justify in (("memory", "left"), ("likely", "right"), ("range", "left"), ("from", "left")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]  # rich wants literals
-    origin = ledger.provenance
-    table.add_row("visible to the engine", gib(ledger.rank.total_visible_bytes), "", origin["total_visible_bytes"])
-    table.add_row("budget", gib(ledger.rank.budget_bytes), "", origin["budget_bytes"])
-    table.add_row("  weights", gib(ledger.rank.weight_bytes), "", origin["weight_bytes"])
-    graphs = "  CUDA graphs" if ledger.cuda_graphs_reduce_kv else "  CUDA graphs (on top of the budget)"
-    for name, span, key in (
-        ("  activation peak", ledger.rank.activation_bytes, "activation_bytes"),
-        ("  outside torch", ledger.rank.non_torch_bytes, "non_torch_bytes"),
-        (graphs, ledger.rank.cuda_graph_bytes, "cuda_graph_bytes"),
-        ("KV cache", ledger.rank.kv_bytes, "kv_bytes"),
-    ):
-        table.add_row(name, gib(span.likely), _range(span), origin[key])
-    return Group(table, Text(), *_meaning(ledger))
+MOST_COLUMNS = 100
 
 
-def _range(span: ByteRange) -> str:
-    return "" if span.low == span.high else f"{gib(span.low)} to {gib(span.high)}"
+def ledger_table(
+    ledger: MemoryLedger | SglangPools, *, model: Model | None = None, gpu: str = "", remedies: Sequence[Remedy] = ()
+) -> Constrain:
+    """Return the parts of the memory with ranges and origins, then their meaning, a refusal, and its remedies.
 
-
-def _meaning(ledger: MemoryLedger) -> list[Text]:
+    `model` says how its name was read and where its shape is from; SGLang's pools know neither model nor GPU.
+    """
+    shown: list[RenderableType] = [Text(title(ledger, model.name if model else "", gpu), style="bold")]
+    if model is not None:
+        read_as = f"read as {model.read_as}; " if model.read_as else ""
+        shown.append(Text(f"{read_as}shape: {model.source}", style="dim"))
+    shown += [Text(), _parts(ledger), Text(), _lines(ledger)]
     if ledger.refusal is not None:
-        return [Text(f"The engine would not start: {ledger.refusal}.", style="bold red")]
-    blocks = ledger.num_gpu_blocks_range
-    spread = "" if blocks.low == blocks.high else f" ({blocks.low:,} to {blocks.high:,})"
-    return [
-        Text(
-            f"{ledger.num_gpu_blocks:,} blocks{spread} of {ledger.layout.block_size} tokens at "
-            f"{ledger.bytes_per_token:,.0f} bytes a token = {ledger.kv_cache_tokens:,} tokens"
-        ),
-        Text(
-            f"maximum concurrency for {ledger.limits.max_model_len:,} tokens a request: "
-            f"{ledger.max_concurrency:.2f}x (no admission limit); longest request: {ledger.largest_max_model_len:,}"
-        ),
-    ]
+        shown += [Text(), Text(f"The engine would not start: {ledger.refusal}.", style="bold red")]
+    if remedies:
+        shown += [Text(), _remedies(remedies)]
+    elif ledger.refusal is not None:
+        shown.append(Text("No single change to one flag makes it start."))
+    return Constrain(Group(*shown), MOST_COLUMNS)
+
+
+def _parts(ledger: MemoryLedger | SglangPools) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("memory of one GPU")
+    table.add_column("likely", justify="right", no_wrap=True)
+    table.add_column("range", no_wrap=True)
+    table.add_column("from")
+    for part in parts_of(ledger):
+        table.add_row(*_row(part), style="red" if part.size_bytes.likely < 0 else None)
+    visible, source = _visible(ledger)
+    table.add_row("visible", gib(visible), "", source, style="bold")
+    if isinstance(ledger, MemoryLedger):
+        name = f"budget, {ledger.settings.utilization:g} of it"
+        table.add_row(name, gib(ledger.rank.budget_bytes), "", ledger.provenance["budget_bytes"])
+    return table
+
+
+def _row(part: Part) -> tuple[str, str, str, str]:
+    short = " (short)" if part.size_bytes.likely < 0 else ""
+    return part.name + short, gib(part.size_bytes.likely), gib_range(part.size_bytes), part.source
+
+
+def _visible(ledger: MemoryLedger | SglangPools) -> tuple[int, str]:
+    if isinstance(ledger, SglangPools):
+        return ledger.total_visible_bytes, "catalog"
+    return ledger.rank.total_visible_bytes, ledger.provenance["total_visible_bytes"]
+
+
+def _lines(ledger: MemoryLedger | SglangPools) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for label, line in meaning(ledger):
+        grid.add_row(label, Text(line))
+    return grid
+
+
+def _remedies(remedies: Sequence[Remedy]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("one of these would do", no_wrap=True)
+    table.add_column("then", no_wrap=True)
+    table.add_column("at the cost of")
+    for remedy in remedies:
+        brings = f"{remedy.max_concurrency:,.2f}x of {remedy.max_model_len:,} tokens"
+        table.add_row(Text(remedy.flag, style="bold"), brings, remedy.costs)
+    return table

@@ -13,6 +13,7 @@ from functools import cache
 from sim.catalog import Gpu, Model, activation_bytes, kv_dtype, linear_weight_bytes
 from sim.errors import ProfileError
 from sim.steptime.device import DeviceProfile
+from sim.steptime.mixed_layers import mixed_layers
 from sim.steptime.model import StepTimeModel
 from sim.steptime.operations import (
     GemmTerms,
@@ -162,7 +163,7 @@ def device_step_time_model(
         + terms["sequence_s"]
         + mixed.bytes_per_row / attention.decode_bytes_per_s,
         prefill_s_per_pair=layers * pair_s,
-        prefill_s_per_token=layers * (alone * pair_s + mixed.pairs_per_token * main_pair_s),
+        prefill_s_per_token=layers * alone * pair_s + mixed.window_pairs * main_pair_s,
         prefill_s_per_kv_token=layers * max(kv_token_s, profile.prefill_tile_rows / packed * pair_s),
         prefill_overhead_s=layers * attention.prefill_overhead_s,
         decode_overhead_s=layers * attention.decode_overhead_s,

@@ -14,7 +14,7 @@ Not measured: an estimate, and said to be one. For a uniform model every ratio i
 from dataclasses import dataclass
 
 from sim.catalog import KvDtype, Model, kv_dtype
-from sim.catalog.layers import AttentionKv, IndexerKv, LatentKv, RecurrentState
+from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, RecurrentState
 
 _STATE_BYTES = 4  # states are mostly kept in fp32; read and written once a token
 _READ_AND_WRITTEN = 2
@@ -28,7 +28,8 @@ class MixedLayers:
     pairs: float = 1.0  # times the FLOPs of a (query, key) pair over all tokens
     kv_tokens: float = 1.0  # times the bytes of a token that decoding reads
     bytes_per_row: float = 0.0  # more bytes a row reads, of windows and states, on one GPU
-    pairs_per_token: float = 0.0  # pairs a new token forms in windows, in layers of the main kind
+    window_pairs: float = 0.0  # that a new token forms in windows, over all layers that have one
+    growing_layers: int = 1  # attend to all tokens
 
 
 UNIFORM = MixedLayers()
@@ -61,7 +62,14 @@ def mixed_layers(model: Model, kv_cache_dtype: str, tensor_parallel_size: int = 
         pairs=model.attention_flops_per_pair / plain if growing else 0.0,
         kv_tokens=growing / (layers * of_one),
         bytes_per_row=bounded,
-        pairs_per_token=window_pairs / layers,
+        window_pairs=window_pairs,
+        growing_layers=max(1, sum(any(map(_grows, layer.kv)) for layer in model.layers)),
+    )
+
+
+def _grows(kind: KvKind) -> bool:
+    return not isinstance(kind, RecurrentState) and not (
+        isinstance(kind, AttentionKv) and (kind.window_tokens or kind.chunk_tokens)
     )
 
 

@@ -187,7 +187,8 @@ def test_the_largest_length_that_fits_starts_and_the_next_does_not(shape: tuple[
     largest = ledger(*shape, gpu_memory_utilization=share).largest_max_model_len
     if largest:
         assert ledger(*shape, gpu_memory_utilization=share, max_model_len=largest).starts
-    assert not ledger(*shape, gpu_memory_utilization=share, max_model_len=largest + 1).starts
+    if largest < 10**8:  # a model of windows alone takes any length
+        assert not ledger(*shape, gpu_memory_utilization=share, max_model_len=largest + 1).starts
 
 
 def test_largest_length_leaves_the_engines_block_out() -> None:
