@@ -32,7 +32,7 @@ _WEIGHTS = {
 }
 _FLAGS: tuple[tuple[str, str, Any], ...] = (
     (r"(?:-pp|pipeline-parallel-size)[ =]*(\d+)", "pipeline_parallel_size", int),
-    (r"VLLM_PP_LAYER_PARTITION=([\d,]+)", "pipeline_layers", lambda text: tuple(map(int, text.split(",")))),
+    (r"VLLM_PP_LAYER_PARTITION=(\d+(?:,\d+)*)", "pipeline_layers", lambda text: tuple(map(int, text.split(",")))),
     (r"max[-_]num[-_]seqs[ =]*(\d+)", "max_num_seqs", int),
     (r"max[-_]num[-_]batched[-_]tokens[ =]*(\d+)", "max_num_batched_tokens", int),
     (r"chunked prefill (\d+)", "max_num_batched_tokens", int),

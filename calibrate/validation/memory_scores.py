@@ -4,13 +4,14 @@ Where a case prints the KV memory, tokens, concurrency and verdict follow from i
 is also asked without it, from GPU, model and flags alone (the reserves are judged).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from calibrate.validation.memory_cases import MemoryCase
-from sim.catalog import kv_dtype, load_gpu
+from sim.catalog import Gpu, kv_dtype, load_gpu
 from sim.memory import ByteRange, MemoryLedger, memory_ledger
 
+_MUCH = 10**14  # bytes besides KV: none is left
 _ANY_GPU = "B300"  # for cases that print their KV memory and no GPU; only defaults of the step budget depend on it
 
 
@@ -137,3 +138,22 @@ def score(case: MemoryCase) -> Score:
     elif fixed and given is None:
         given = memory_ledger(case.gpus[0] if case.gpus else any_gpu, case.model, case.settings)
     return Score(case, given, low, high, predicted)
+
+
+def _asked(case: MemoryCase, gpus: Sequence[Gpu]) -> Callable[[int], MemoryLedger]:
+    """Return the ledger of a case by its KV memory; below zero it is what the rest leaves."""
+    override = case.settings.num_gpu_blocks_override
+
+    def at(kv_bytes: int) -> MemoryLedger:
+        settings = replace(case.settings, kv_cache_memory_bytes=None)
+        if override is None and kv_bytes > 0:
+            settings = replace(settings, kv_cache_memory_bytes=kv_bytes)
+        elif override is None:
+            settings = replace(settings, non_kv_bytes=_MUCH)
+        return memory_ledger(_each_stage(case, gpus), case.model, settings)
+
+    return at
+
+
+def _each_stage(case: MemoryCase, gpus: Sequence[Gpu]) -> Gpu | tuple[Gpu, ...]:
+    return gpus[0] if len(gpus) != case.settings.pipeline_parallel_size else tuple(gpus)

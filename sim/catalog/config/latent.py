@@ -8,7 +8,7 @@ from sim.catalog.weights import WHOLE, Layer, Linear
 def latent_layer(keys: Keys, hidden_size: int, *, indexes: bool) -> Layer:
     """Return a layer of latent attention alone; `indexes` where it has an indexer of its own."""
     heads = keys.count("num_attention_heads")
-    rank, rope = keys.count("kv_lora_rank"), keys.count("qk_rope_head_dim")
+    rank, rope = keys.count("kv_lora_rank"), keys.size("qk_rope_head_dim")
     nope, value = keys.count("qk_nope_head_dim"), keys.count("v_head_dim")
     query_rank = keys.count_or_none("q_lora_rank")
     linears = [

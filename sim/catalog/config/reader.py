@@ -109,7 +109,7 @@ def _regular(keys: Keys, hidden: int, layers: int) -> dict[str, Any]:
     reader = LayerReader(keys, hidden, layers)
     heads, feed_forward = reader.heads, reader.feed_forward
     count = keys.count("num_attention_heads") if reader.latent else (heads.heads if heads else 1)
-    dim = keys.count("qk_nope_head_dim") + keys.count("qk_rope_head_dim") if reader.latent else None
+    dim = keys.count("qk_nope_head_dim") + keys.size("qk_rope_head_dim") if reader.latent else None
     body = reader.read()
     width = feed_forward.dense_width or feed_forward.expert_width or _widest(keys, hidden)
     fields: dict[str, Any] = {
