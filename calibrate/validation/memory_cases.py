@@ -39,6 +39,7 @@ _FLAGS: tuple[tuple[str, str, Any], ...] = (
     (r"num_speculative_tokens[ =]*(\d+)", "num_speculative_tokens", int),
     (r"(\d+) draft tokens?", "num_speculative_tokens", int),
     (r"kv_cache_memory_bytes[ =]*(\d{6,})", "kv_cache_memory_bytes", int),
+    (r"KV (\d+) GiB", "kv_cache_memory_bytes", lambda text: int(text) * GIB),
     (r"mamba_ssm_cache_dtype[ =]*(\w+)", "mamba_ssm_cache_dtype", str),
     (r"(--language-model-only)", "language_model_only", bool),
     (r"prefix caching (?:on|align)|(?:, |^)prefix caching(?:,|$)|--enable-prefix-caching", "enable_prefix_caching", None),
@@ -62,6 +63,8 @@ CHOSEN: Mapping[str, tuple[str, dict[str, Any]]] = MappingProxyType(
         "qwen35-122b-thor-nomtp": ("KV type, prefix caching", {"kv_cache_dtype": "fp8", "enable_prefix_caching": True, "vllm_version": "0.20.0"}),
         "qwen35-122b-thor-mtp": ("KV type, prefix caching", {"kv_cache_dtype": "fp8", "enable_prefix_caching": True, "vllm_version": "0.20.0"}),
         "qwen38-27b-nvfp4-5090-eager-204800-refused": ("KV type, prefix caching", {"kv_cache_dtype": "fp8", "enable_prefix_caching": True}),
+        "glm53-flash-h200-tp8": ("version, prefix caching", {"vllm_version": "0.30.0", "enable_prefix_caching": True}),
+        "glm53-flash-tp4-41gib": ("KV type, version", {"kv_cache_dtype": "fp8_ds_mla", "vllm_version": "0.30.0", "enable_prefix_caching": False}),
         "h100-gptoss120b-16k": ("utilisation: 0.95 closes", {"gpu_memory_utilization": 0.95}),
         "llama31-8b-3090-20k": ("version", {"vllm_version": "0.6.4"}),
         "llama31-8b-3090-29k-refused": ("version", {"vllm_version": "0.6.4"}),
@@ -87,6 +90,8 @@ class MemoryCase:
     concurrency_digits: int
     starts: bool | None
     estimated_max_model_len: int | None
+    is_predictable: bool  # plain vLLM on GPUs
+    says_budget: bool  # its utilisation, or what was free at start
 
 
 def read_memory_cases(path: Path) -> tuple[list[MemoryCase], dict[str, str]]:
@@ -111,7 +116,7 @@ def read_memory_cases(path: Path) -> tuple[list[MemoryCase], dict[str, str]]:
 
 
 def _is_startup(row: Mapping[str, Any]) -> bool:
-    return row["kind"] != "K4" or "start_ok" in row["observed"] or "start_ok_v0_26" in row["observed"]
+    return row["kind"] != "K4" or any(key in row["observed"] for key in ("start_ok", "start_ok_v0_26", "max_concurrency_x"))
 
 
 def _case(row: Mapping[str, Any]) -> MemoryCase:
@@ -140,6 +145,8 @@ def _case(row: Mapping[str, Any]) -> MemoryCase:
         concurrency_digits=len(str(concurrency).partition(".")[2]) if concurrency is not None else 0,
         starts=seen.get("start_ok", seen.get("start_ok_v0_26")),
         estimated_max_model_len=seen.get("estimated_max_model_len"),
+        is_predictable=row["engine"] == "vllm",
+        says_budget=row.get("gpu_memory_utilization") is not None or "free_on_startup_gib" in seen,
     )
 
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from calibrate.validation.memory_cases import MemoryCase
 from sim.catalog import Gpu, kv_dtype, load_gpu
 from sim.memory import ByteRange, MemoryLedger, memory_ledger
+from sim.memory.settings import batch_limits
 
 _MUCH = 10**14  # bytes besides KV: none is left
-_ANY_GPU = "B300"  # for cases that print their KV memory and no GPU; only defaults of the step budget depend on it
+_ANY_GPU = "RTX 4090"  # for cases that print their KV memory and no GPU: only the default step budget depends on it
+_ROOMY_BYTES = 10**13  # of a GPU that holds any printed KV memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,15 @@ class Score:
         return nearest / self.case.tokens - 1
 
     @property
+    def concurrency_within_rounding(self) -> bool | None:
+        """The same, or as what rounds to the printed KV memory gives."""
+        printed = self.case.max_concurrency
+        if self.given is None or self.at_low is None or self.at_high is None or printed is None:
+            return self.concurrency_as_printed
+        half = 0.5 * 10**-self.case.concurrency_digits + 1e-9
+        return self.at_low.max_concurrency - half <= printed <= self.at_high.max_concurrency + half
+
+    @property
     def concurrency_as_printed(self) -> bool | None:
         """Whether the concurrency that follows from the printed KV memory rounds to the printed one."""
         printed = self.case.max_concurrency
@@ -62,7 +73,7 @@ class Score:
     @property
     def same_verdict(self) -> bool | None:
         """Whether the ledger starts and refuses as the engine did."""
-        if self.case.starts is None or self.ledger is None:
+        if self.case.starts is None or self.ledger is None or not (self.given or self.case.says_budget):
             return None
         return self.ledger.starts is self.case.starts
 
@@ -126,31 +137,31 @@ def formula_bytes_per_token(case: MemoryCase) -> float:
 
 def score(case: MemoryCase) -> Score:
     """Answer a case with its printed KV memory and without."""
-    any_gpu = load_gpu(_ANY_GPU)
+    gpus = case.gpus or (load_gpu(_ANY_GPU),)
     given = low = high = predicted = None
     if case.kv_bytes is not None:
-        roomy = tuple(replace(gpu, visible_bytes=max(gpu.usable_bytes, any_gpu.usable_bytes)) for gpu in case.gpus)
-        asked = _asked(case, roomy or (any_gpu,))
+        asked = _asked(case, gpus)
         given, low, high = (asked(case.kv_bytes + more) for more in (0, -case.kv_rounding_bytes, case.kv_rounding_bytes))
-    fixed = case.settings.kv_cache_memory_bytes is not None or case.settings.num_gpu_blocks_override is not None
-    if case.gpus and (not fixed or case.kv_bytes is None):
-        predicted = memory_ledger(_each_stage(case, case.gpus), case.model, case.settings)
-    elif fixed and given is None:
-        given = memory_ledger(case.gpus[0] if case.gpus else any_gpu, case.model, case.settings)
+    elif case.settings.kv_override is not None:
+        given = memory_ledger(gpus[0], case.model, case.settings)
+    if case.gpus and case.settings.kv_override is None and case.is_predictable:
+        predicted = memory_ledger(_each_stage(case, gpus), case.model, case.settings)
     return Score(case, given, low, high, predicted)
 
 
 def _asked(case: MemoryCase, gpus: Sequence[Gpu]) -> Callable[[int], MemoryLedger]:
     """Return the ledger of a case by its KV memory; below zero it is what the rest leaves."""
-    override = case.settings.num_gpu_blocks_override
+    limits = batch_limits(min(gpus, key=lambda gpu: gpu.usable_bytes), case.model, case.settings)
+    budget = {"max_num_batched_tokens": limits.max_num_batched_tokens, "max_num_seqs": limits.max_num_seqs}
+    roomy = replace(gpus[0], visible_bytes=_ROOMY_BYTES)
 
     def at(kv_bytes: int) -> MemoryLedger:
-        settings = replace(case.settings, kv_cache_memory_bytes=None)
-        if override is None and kv_bytes > 0:
+        settings = replace(case.settings, kv_cache_memory_bytes=None, **budget)
+        if settings.kv_override is None and kv_bytes > 0:
             settings = replace(settings, kv_cache_memory_bytes=kv_bytes)
-        elif override is None:
+        elif settings.kv_override is None:
             settings = replace(settings, non_kv_bytes=_MUCH)
-        return memory_ledger(_each_stage(case, gpus), case.model, settings)
+        return memory_ledger(roomy, case.model, settings)
 
     return at
 
