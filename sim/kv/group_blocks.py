@@ -123,6 +123,9 @@ class GroupBlocks:
             if table.rows[0][place]:
                 self._register_place(table, prefix, place)
 
+    def hold_back(self, table: GroupTable, prefix: Prefix, tokens: int) -> None:
+        """Let nobody hit in this step what the request itself goes on from; that matters for states alone."""
+
     def kept(self, first: int, stop: int, resumable: Iterable[int]) -> Iterable[int]:  # noqa: ARG002
         """Return which of these places are kept for later hits."""
         return range(first, stop)

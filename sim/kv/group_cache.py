@@ -148,14 +148,18 @@ class GroupCache:
 
     def register(self, holding: Holding, tokens: int) -> None:
         """Offer what is full of so many tokens to the prefix cache, as far as a hit can reach."""
-        align = self.rules.hit_tokens
-        reachable = tokens // align * align
-        if not self.pool.enable_prefix_caching or reachable <= holding.registered:
+        if not self.pool.enable_prefix_caching:
             return
-        holding.registered = reachable
-        resumable = (holding.prompt_tokens - 1, holding.junction)
-        for kind, table in zip(self.kinds, holding.tables, strict=True):
-            kind.register(table, holding.prefix, reachable, resumable)
+        align, prefix = self.rules.hit_tokens, holding.prefix
+        reachable = tokens // align * align
+        if reachable > holding.registered:
+            holding.registered = reachable
+            resumable = (holding.prompt_tokens - 1, holding.junction)
+            for kind, table in zip(self.kinds, holding.tables, strict=True):
+                kind.register(table, prefix, reachable, resumable)
+        if self.states and reachable == (holding.prompt_tokens - 1) // align * align > 0:
+            for kind, table in zip(self.kinds, holding.tables, strict=True):
+                kind.hold_back(table, prefix, reachable)
 
     def look_ahead(self, holding: Holding) -> None:
         """Note up to how many tokens nothing will happen to a request's blocks."""

@@ -25,7 +25,7 @@ class StateBlocks(GroupBlocks):
         else:
             self.scratch = group.state_blocks - 1
             self.size = NEVER  # no state but the running one is ever wanted
-        self.fresh: set[Place] = set()  # states registered in this step: not there to be read before it ran
+        self.fresh: set[Place] = set()  # states nobody may hit in this step: they are computed, or held back, in it
 
     def skipped_tokens(self, computed: int) -> int:
         """Return how many leading tokens the next one no longer looks at: it needs the state after the last one."""
@@ -56,6 +56,12 @@ class StateBlocks(GroupBlocks):
     def _register_place(self, table: GroupTable, prefix: Prefix, place: int) -> None:
         super()._register_place(table, prefix, place)
         self.fresh.add(self._named(prefix, place))
+
+    def hold_back(self, table: GroupTable, prefix: Prefix, tokens: int) -> None:
+        """Let nobody hit in this step the state after the last block of a prompt, while its request still holds it."""
+        place = tokens // self.size - 1
+        if table.rows[0][place]:
+            self.fresh.add(self._named(prefix, place))
 
     def is_fresh(self, prefix: Prefix, hit_tokens: int) -> bool:
         """Whether the state that a hit would start from is only computed in this very step."""
