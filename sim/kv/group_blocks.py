@@ -25,10 +25,16 @@ class GroupRules:
     unit_tokens: int  # of the content tree: divides the block size of each group
     hit_tokens: int  # a hit is a multiple of it: the least common multiple of the block sizes
     max_model_len: int
-    in_flight_tokens: int  # scheduled at once and not yet settled, at most
+    max_num_batched_tokens: int
+    steps_in_flight: int = 1  # two where they overlap
     # 0 keeps of windows and states only what the same prompt or one that shares a prefix needs; more keeps a
     # checkpoint every so many tokens too; None keeps all.
     prefix_cache_retention_interval: int | None = 0
+
+    @property
+    def in_flight_tokens(self) -> int:
+        """Scheduled at once and not yet settled, at most."""
+        return self.max_num_batched_tokens * self.steps_in_flight
 
 
 class GroupTable:

@@ -32,12 +32,19 @@ class StateBlocks(GroupBlocks):
         return max(0, computed - 1)
 
     def retires_at(self, table: GroupTable) -> int:
-        """Return how many tokens must be settled before another place is of an earlier block."""
-        return (table.retired + 1) * self.size + 1
+        """Return how many tokens must be settled before another place is of an earlier block.
+
+        One token early, so that no step in which a state is held back counts as quiet.
+        """
+        return (table.retired + 1) * self.size
 
     def most_blocks(self, tokens: int) -> int:
-        """Return the most blocks that a request of so many tokens holds at once: two running ones if it crosses."""
-        return (self.scratch + 1 + (tokens > self.size)) * len(self.indices)
+        """Return the most blocks that a request of so many tokens holds at once: where steps overlap, one more.
+
+        vLLM reserves for two states whether steps overlap or not; three are held while a long prompt is computed.
+        """
+        states = min(-(-tokens // self.size), 1 + self.rules.steps_in_flight)
+        return (self.scratch + states) * len(self.indices)
 
     def _first_missing(self, prefix: Prefix, first: int, stop: int) -> int | None:
         return next((place for place in range(first, stop) if not self.is_cached(prefix, place)), None)

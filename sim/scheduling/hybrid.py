@@ -43,7 +43,8 @@ def hybrid_scheduler(
         unit,
         hit,
         config.max_model_len,
-        config.max_num_batched_tokens * (2 if config.async_scheduling else 1),
+        config.max_num_batched_tokens,
+        2 if config.async_scheduling else 1,
         prefix_cache_retention_interval,
     )
     pool = GroupPool(num_gpu_blocks, enable_prefix_caching=enable_prefix_caching)
