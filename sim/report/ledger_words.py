@@ -54,7 +54,7 @@ def concurrency_sentence(ledger: MemoryLedger | SglangPools) -> str:
 
 
 def _of_blocks(ledger: MemoryLedger) -> Iterator[Line]:
-    layout, rank, limits = ledger.layout, ledger.rank, ledger.limits
+    layout, rank = ledger.layout, ledger.rank
     yield "blocks", f"{ledger.num_gpu_blocks:,} of {layout.block_size:,} tokens{_spread(rank.blocks)}"
     yield "", f"{_size(layout.block_bytes)} a block, {layout.bytes_per_token:,.0f} bytes a token on each GPU"
     for number, line in enumerate(layout_lines(ledger)):

@@ -1,0 +1,230 @@
+"""The memory ledger as a picture: a stacked bar a GPU on an axis in GiB, with what that means at its end.
+
+Of a pipeline each stage has a bar. A whisker shows where KV may begin; red hatching, what does not fit. Importing this
+loads matplotlib.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from sim.errors import MemoryLedgerError, one_of
+from sim.memory import MemoryLedger, RankMemory, SglangPools
+from sim.memory.parts import ACTIVATION, DYNAMIC, GRAPHS, KV, LEFT, MEASURED, OUTSIDE_TORCH, STATES, WEIGHTS
+from sim.report.atomic import replacing
+from sim.report.figure_files import METADATA
+from sim.report.ledger_stack import Segment, Stack, stack_of
+from sim.report.ledger_words import title as ledger_title
+from sim.report.style import CRIMSON, DPI, FAINT, HALO, INK, SOFT, chart_style, headings, sheet
+from sim.units import GIB, gib
+
+Ledgers = Mapping[str, MemoryLedger | SglangPools]
+
+WIDTH_IN = 11.0
+_FRAME_IN, _ROW_IN = 1.75, 0.78  # height of title, axis and key; of one bar
+_BAR = 0.58  # of a row
+_LOWER = 0.13  # of a row: labels stand so far above its middle, whiskers below
+_GONE = "#f4f5f6"
+_COLORS = {  # of Okabe and Ito, told apart without full colour vision; neighbours differ in lightness, too
+    WEIGHTS: "#0072b2",
+    ACTIVATION: "#e69f00",
+    MEASURED: "#e69f00",
+    OUTSIDE_TORCH: "#cc79a7",
+    GRAPHS: "#d55e00",
+    STATES: "#56b4e9",
+    KV: "#009e73",
+    LEFT: _GONE,
+    DYNAMIC: _GONE,
+}
+_DARK_TEXT = {ACTIVATION, MEASURED, STATES, LEFT, DYNAMIC, OUTSIDE_TORCH}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    name: str
+    stack: Stack
+    result: str  # at the right end
+    note: str
+    refused: bool
+
+
+def draw_bars(ledgers: Ledgers, path: Path, *, title: str = "", provenance: str = "") -> None:
+    """Write the chart of one or more ledgers by name; what `path` ends in, .png or .svg, says which.
+
+    The same ledgers give the same bytes. Raises MemoryLedgerError for another ending, OSError if the place cannot be
+    written.
+    """
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in METADATA:
+        raise MemoryLedgerError(f"{path}: the ending of a chart's file {one_of(path.suffix, ('.png', '.svg'))}")
+    figure = bars_chart(ledgers, title=title, provenance=provenance)
+    with replacing(path) as partial, chart_style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a script the font lacks shows as boxes, the file is whole
+        figure.savefig(partial, format=kind, dpi=DPI, metadata=METADATA[kind])
+
+
+def bars_chart(ledgers: Ledgers, *, title: str = "", provenance: str = "") -> Figure:
+    """Return the figure of one or more ledgers, in the order given, a bar a GPU that differs."""
+    rows = [row for name, ledger in ledgers.items() for row in _rows(name, ledger)]
+    if not rows:
+        raise MemoryLedgerError("there is no ledger to draw")
+    with sheet(provenance, width_in=WIDTH_IN) as figure:
+        figure.set_figheight(_FRAME_IN + _ROW_IN * len(rows))
+        axes = figure.add_subplot()
+        _axis(axes, rows)
+        for number, row in enumerate(rows):
+            _draw(axes, number, row)
+        headings(axes, _key(axes, rows), title or _title(ledgers), "")
+    return figure
+
+
+def _title(ledgers: Ledgers) -> str:
+    only = next(iter(ledgers.values()))
+    one = len(ledgers) == 1 and isinstance(only, MemoryLedger)
+    return ledger_title(only, "", "") if one else "Where the memory of one GPU goes"
+
+
+def _rows(name: str, ledger: MemoryLedger | SglangPools) -> Iterator[_Row]:
+    if isinstance(ledger, SglangPools):
+        tokens = f"{ledger.kv_cache_tokens.likely:,} tokens"
+        yield _row(name, stack_of(ledger), ledger, tokens, ledger.context_length)
+        return
+    for number, rank in enumerate(ledger.ranks):
+        many = len(ledger.ranks) > 1
+        stage = f"stage {number}: layers {rank.layers.start} to {rank.layers.stop - 1}" if many else ""
+        label = "\n".join(part for part in (name if not number else "", stage) if part)
+        yield _of_rank(label, ledger, rank)
+
+
+def _of_rank(label: str, ledger: MemoryLedger, rank: RankMemory) -> _Row:
+    blocks = f"{rank.blocks.likely:,} blocks"
+    if rank is ledger.rank:
+        return _row(label, stack_of(ledger, rank), ledger, blocks, ledger.limits.max_model_len)
+    holds = f"{gib(rank.kv_bytes.likely)} of KV"
+    return _Row(label, stack_of(ledger, rank), blocks, holds, refused=rank.kv_bytes.likely < 0)
+
+
+def _row(name: str, stack: Stack, ledger: MemoryLedger | SglangPools, amount: str, longest: int) -> _Row:
+    if ledger.refusal is not None:
+        missing = f"{gib(stack.short_bytes)} short" if stack.short_bytes else f"too little for {longest:,} tokens"
+        return _Row(name, stack, "refused", missing, refused=True)
+    return _Row(name, stack, amount, f"{ledger.max_concurrency:,.2f}x of {longest:,} tokens", refused=False)
+
+
+def _axis(axes: Axes, rows: Sequence[_Row]) -> None:
+    end = max(max(row.stack.end_bytes, row.stack.kv_start_range.high) for row in rows) / GIB
+    axes.set_xlim(0, end)
+    axes.set_ylim(len(rows) - 0.42, -0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(9, steps=[1, 2, 4, 5, 8, 10]))
+    axes.set_xlabel("GiB of one GPU")
+    axes.set_yticks(range(len(rows)), [row.name for row in rows], color=INK)
+    axes.grid(visible=True, axis="x")
+    axes.grid(visible=False, axis="y")
+
+
+def _draw(axes: Axes, number: int, row: _Row) -> None:
+    stack = row.stack
+    for segment in stack.segments:
+        _segment(axes, number, segment)
+    _outline(axes, number, stack)
+    if stack.short is not None:
+        _short(axes, number, stack.short)
+    span = stack.kv_start_range
+    if span.low != span.high:
+        axes.errorbar(
+            span.likely / GIB,
+            number + _LOWER,
+            xerr=[[(span.likely - span.low) / GIB], [(span.high - span.likely) / GIB]],
+            color=INK,
+            capsize=4,
+            linewidth=1.4,
+            path_effects=[HALO],
+            zorder=6,
+        )
+    color = CRIMSON if row.refused else INK
+    for text, up, size, weight in ((row.result, 1, 11, "bold"), (row.note, -8, 8, "normal")):
+        axes.annotate(
+            text,
+            (1, number),
+            xycoords=("axes fraction", "data"),
+            xytext=(8, up),
+            textcoords="offset points",
+            size=size,
+            weight=weight,
+            color=color if weight == "bold" else SOFT,
+            va="bottom" if up > 0 else "center",
+            annotation_clip=False,
+        )
+
+
+def _segment(axes: Axes, number: int, segment: Segment) -> None:
+    width = (segment.end_bytes - segment.start_bytes) / GIB
+    if not width:
+        return
+    start = segment.start_bytes / GIB
+    gap = 0.8 if width > axes.get_xlim()[1] / 150 else 0  # a white edge would hide a thin part
+    axes.barh(number, width, _BAR, left=start, color=_COLORS[segment.name], edgecolor="white", linewidth=gap, zorder=3)
+    label = _label(axes, segment, width)
+    if label:
+        color = INK if segment.name in _DARK_TEXT else "white"
+        if segment.name in {LEFT, DYNAMIC}:
+            color = SOFT
+        axes.text(start + width / 2, number - _LOWER, label, ha="center", va="center", size=8, color=color, zorder=7)
+
+
+def _label(axes: Axes, segment: Segment, width: float) -> str:
+    """Return name and size where they fit, else the size, else nothing; a letter is about 0.065 inch."""
+    room = width / axes.get_xlim()[1] * 7.2 / 0.068
+    size = f"{segment.size_bytes / GIB:.1f}"
+    return next((text for text in (f"{segment.name}  {size}", size) if len(text) < room), "")
+
+
+def _outline(axes: Axes, number: int, stack: Stack) -> None:
+    """Draw the GPU as a frame around its bar, and the budget as a tick through it."""
+    axes.barh(number, stack.visible_bytes / GIB, _BAR, color="none", edgecolor=FAINT, linewidth=1, zorder=5)
+    if stack.budget_bytes is not None:
+        at = stack.budget_bytes / GIB
+        half = _BAR / 2 + 0.07
+        axes.plot([at, at], [number - half, number + half], color=INK, linewidth=1.4, linestyle=(0, (2, 1.2)), zorder=6)
+
+
+def _short(axes: Axes, number: int, short: tuple[int, int]) -> None:
+    start, end = (edge / GIB for edge in short)
+    axes.barh(
+        number, end - start, _BAR, left=start, color="none", edgecolor=CRIMSON, hatch="////", linewidth=1.2, zorder=6
+    )
+
+
+def _key(axes: Axes, rows: Sequence[_Row]) -> Artist:
+    """Write the key above the bars: the parts that are drawn, then the marks."""
+    drawn = {part.name for row in rows for part in row.stack.segments if part.end_bytes > part.start_bytes}
+    handles: list[object] = [
+        Patch(facecolor=color, edgecolor=FAINT if color == _GONE else "none", label=name)
+        for name, color in _COLORS.items()
+        if name in drawn
+    ]
+    if any(row.stack.budget_bytes is not None for row in rows):
+        handles += axes.plot([], [], color=INK, linewidth=1.4, linestyle=(0, (2, 1.2)), label="budget")
+    if any(row.stack.kv_start_range.low != row.stack.kv_start_range.high for row in rows):
+        handles.append(axes.errorbar([], [], xerr=[], color=INK, capsize=4, linewidth=1.4, label="where KV may begin"))
+    if any(row.stack.short is not None for row in rows):
+        handles.append(Patch(facecolor="none", edgecolor=CRIMSON, hatch="////", label="does not fit"))
+    handles.append(Patch(facecolor="none", edgecolor=INK, label="visible memory"))
+    columns = -(-len(handles) // 2)
+    return axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.2,
+        borderpad=0,
+        ncols=columns,
+        handlelength=1.4,
+        columnspacing=1.6,
+    )
