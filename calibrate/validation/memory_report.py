@@ -44,8 +44,8 @@ def bars(scores: Sequence[Score]) -> list[Bar]:
             0.95,
         ),
         _bar(
-            "concurrency of mixed models to the printed digits",
-            _each(scores, lambda s: None if s.is_uniform else s.concurrency_as_printed),
+            "concurrency of mixed models to the printed digits, as the printed KV memory leaves open",
+            _each(scores, lambda s: None if s.is_uniform else s.concurrency_within_rounding),
             0.80,
         ),
         _bar("starts or refuses as the engine did", _each(scores, lambda s: s.same_verdict), 1.0),

@@ -120,6 +120,7 @@ class MemoryLedger:
         rank = self.rank
         charged = rank.cuda_graph_bytes if self.cuda_graphs_reduce_kv else ByteRange(0, 0, 0)
         spans = {
+            "weights": rank.weight_range,
             "activation peak": rank.activation_bytes,
             "memory outside torch": rank.non_torch_bytes,
             "CUDA graphs": charged,
