@@ -193,6 +193,7 @@ def assemble(parts: Parts, place: str) -> Deployment:
         steps=priced.steps,
         frontend=_frontend(scenario, priced.frontend),
         enable_prefix_caching=ledger.settings.caches_prefixes(model),
+        kv_groups=() if ledger.layout.is_uniform else ledger.layout.groups,
     )
     return Deployment(parts, ledger, priced, setup)
 

@@ -225,7 +225,7 @@ def test_the_founding_documents_l4(kv_cache_dtype: str, share: float, document_g
 
     The document divides a nominal 24 GB: 21.6 GB of budget less 8.6 GB for weights and the rest. CUDA shows
     22.03 GiB, so the budget is 21.3 GB, and the ledger's rest is 6.1 GB (weights 4.4) at default limits: 15.2
-    GB of KV against 13.0, 17 % more (23 % at 0.8). With a budget of 32,768 tokens a step, which "chunked
+    GB of KV against 13.0, 17 % more (27 % at 0.8). With a budget of 32,768 tokens a step, which "chunked
     prefill off" implies, it is 14.0 GB, 7.5 % more (9.5 % at 0.8), and the document's figure is inside the
     range. A scenario should give kv_cache_tokens. Tokens follow from the document's own bytes to 1 %.
     """
@@ -240,6 +240,6 @@ def test_the_founding_documents_l4(kv_cache_dtype: str, share: float, document_g
     span = whole_prefill.rank.kv_bytes
     assert span.low / 1e9 < document_gb < span.high / 1e9
     assert 1.05 < whole_prefill.kv_bytes / 1e9 / document_gb < 1.10
-    assert 1.15 < account("L4", "Qwen3-4B", settings).kv_bytes / 1e9 / document_gb < 1.24
+    assert 1.15 < account("L4", "Qwen3-4B", settings).kv_bytes / 1e9 / document_gb < 1.28
     given = account("L4", "Qwen3-4B", settings | {"kv_cache_memory_bytes": round(document_gb * 1e9)})
     assert given.kv_cache_tokens == pytest.approx(document_tokens, rel=0.01)
