@@ -2,8 +2,7 @@
 
 from functools import lru_cache
 
-from sim.catalog import Gpu, Model, load_gpu
-from sim.catalog.entries import find_entry
+from sim.catalog import Gpu, Model, catalogued_model, load_gpu
 from sim.errors import CatalogError
 
 
@@ -26,7 +25,6 @@ def catalog_name(gpu: str) -> str:
 def known_model(name: str) -> Model | None:
     """Return the catalogued model of that name or alias; unlike `load_model`, never a folder that is called so."""
     try:
-        entry = find_entry("models.yaml", "model", name)
+        return catalogued_model(name)
     except CatalogError:
         return None
-    return Model(**{key: value for key, value in entry.items() if key != "aliases"})

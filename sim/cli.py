@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from sim.command_group import CommandGroup
+from sim.commands.memory_options import OPTIONS, PastedCommand, as_fields
 from sim.errors import KvcliffError
 
 _MOST_SESSIONS = 100_000
@@ -257,29 +258,19 @@ def steps(recording: Path) -> None:
         click.echo(encode(record))
 
 
-@main.command()
-@click.argument("scenario", type=click.Path(path_type=Path), required=False)
-@_overrides
-@click.option("--gpu", help="GPU of the catalog, e.g. L4.")
-@click.option("--model", help="Model of the catalog, or a Hugging Face config.json or its folder.")
-@click.option("--weight-dtype", default=None, help="fp8, bf16, int4, ...; auto is the checkpoint's own.")
-@click.option("--kv-cache-dtype", default=None, help="auto, bf16, fp8, tq4, ...")
-@click.option("--gpu-memory-utilization", type=float, default=None)
-@click.option("--max-model-len", type=int, default=None)
-@click.option("--max-num-batched-tokens", type=int, default=None)
-@click.option("--max-num-seqs", type=int, default=None)
-@click.option("--block-size", type=int, default=None)
-@click.option("--tensor-parallel-size", type=int, default=None)
-@click.option("--kv-cache-tokens", type=int, default=None, help="What the engine's own log says.")
-@click.option("--num-gpu-blocks-override", type=int, default=None)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def memory(scenario: Path | None, overrides: tuple[str, ...], *, as_json: bool, **flags: Any) -> None:
-    """Say how many KV blocks fit, or why the engine cannot start.
+@main.command(cls=PastedCommand, params=list(OPTIONS))
+def memory(**params: Any) -> None:
+    """Say how many KV blocks fit, or why the engine would not start and what to change.
 
-    Give a SCENARIO, or --gpu and --model with vLLM's own flags.
+    Give a SCENARIO, a whole start COMMAND as you would run it (vllm serve ..., python -m sglang.launch_server ...,
+    docker run ..., or a file that holds one, or - for standard input), or just --model and the engine's own FLAGS:
+
+    \b
+      kvcliff memory vllm serve Qwen/Qwen3-14B-AWQ --max-model-len 32k -tp 2 --gpu L4 --gpus 2
+      kvcliff memory --gpu H100 --model google/gemma-4-26B-A4B-it --max-num-batched-tokens 2048
+      kvcliff memory --log startup.log --gpu L4 --kv-cache-dtype fp8
+      kvcliff memory --gpu L4 --model Qwen3-4B --compare "--kv-cache-dtype fp8" --out kv.png
     """
-    from sim.commands.memory import memory_command
+    from sim.commands.memory import MemoryOptions, memory_command
 
-    memory_command(
-        scenario, overrides, {key: value for key, value in flags.items() if value is not None}, as_json=as_json
-    )
+    memory_command(MemoryOptions(**as_fields(params)))

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from sim.errors import ScenarioError
-from sim.results.cause import RELIEFS, Cause
+from sim.results.cause import Cause, limits_of
 from sim.results.knee import Knee, Ratios, find_knee, next_probe, slo_capacity
 from sim.results.levels import Level, Metrics, level_of
 from sim.results.parquet_file import RecordFiles
@@ -137,7 +137,7 @@ def explore(what: Exploration) -> Asking[Result]:
     where = knee.sessions if past_kv_knee else _first_broken(points, met) if has_slo else None
     cause = None
     if what.explain and where is not None:
-        relieved, lost = yield from _relieved(grid.known[where].point, where, seeds)
+        relieved, lost = yield from _relieved(limits_of(deployment.engine), grid.known[where].point, where, seeds)
         cause = Cause(where, grid.known[where].point["ttft_p99_s"], relieved, past_kv_knee)
         failed |= lost
     slo_sessions = slo_capacity(list(grid.known), met) if has_slo else None
@@ -176,12 +176,12 @@ def _simulated(
 
 
 def _relieved(
-    point: Mapping[str, float], level: int, seeds: int
+    limits: Sequence[str], point: Mapping[str, float], level: int, seeds: int
 ) -> Asking[tuple[dict[str, float], dict[Task, Failure]]]:
     """Ask for p99 TTFT without each limit, over the same seeds; the point itself already knows the unlimited KV."""
-    tasks = [Task(level, seed, limit) for limit in RELIEFS if limit != KV_CACHE for seed in range(seeds)]
+    tasks = [Task(level, seed, limit) for limit in limits if limit != KV_CACHE for seed in range(seeds)]
     outcomes = dict(zip(tasks, (yield tasks), strict=True))
-    p99_s: dict[str, list[float]] = {limit: [] for limit in RELIEFS}
+    p99_s: dict[str, list[float]] = {limit: [] for limit in limits}
     for task, outcome in outcomes.items():
         if isinstance(outcome, Outcome) and not math.isnan(outcome.metrics["ttft_p99_s"]):
             p99_s[str(task.lifted)].append(outcome.metrics["ttft_p99_s"])

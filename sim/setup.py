@@ -11,6 +11,7 @@ from sim.engine.given import GivenRequests
 from sim.engine.simulation import EngineSetup, LoadSetup
 from sim.errors import RefusalError
 from sim.memory import BatchLimits, MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
+from sim.memory_request import MemoryRequest, like_log
 from sim.results.metrics import Slo
 from sim.scenario import (
     BurstsSpec,
@@ -27,6 +28,7 @@ from sim.scenario import (
 from sim.scheduling.continuous import SchedulerConfig
 from sim.steptime.pricing import AnyProfile, StepTimes, find_gpu, find_profile, price
 from sim.steptime.pricing import Engine as StepEngine
+from sim.startup_log import StartupFacts, read_startup_log
 from sim.steptime.profile import Frontend
 from sim.workload_spec import (
     ConstantSpec,
@@ -56,6 +58,7 @@ class Parts:
     model: Model
     profile: AnyProfile | None  # None: a roofline
     trace: Trace | None = None  # of a load that is one
+    log: StartupFacts | None = None  # of an engine like it, whose own figures go before the estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,9 @@ def look_up(scenario: Scenario, place: str) -> Parts:
     if scenario.weight_dtype != "auto":
         linear_weight_bytes(scenario.weight_dtype)
     trace = find_trace(scenario.load, place) if isinstance(scenario.load, TraceSpec) else None
-    return Parts(scenario, gpu, model, find_profile(scenario.profile, gpu), trace)
+    named = scenario.engine.startup_log
+    log = None if named is None else read_startup_log(Path(place).parent / named)
+    return Parts(scenario, gpu, model, find_profile(scenario.profile, gpu), trace, log)
 
 
 def assemble(parts: Parts, place: str) -> Deployment:
@@ -162,7 +167,10 @@ def assemble(parts: Parts, place: str) -> Deployment:
     MemoryLedgerError if the model cannot be split so.
     """
     scenario, gpu, model = parts.scenario, parts.gpu, parts.model
-    ledger = memory_ledger(gpu, model, memory_settings(scenario))
+    request = MemoryRequest((gpu,), model, memory_settings(scenario))
+    if parts.log is not None:
+        request = like_log(request, parts.log)
+    ledger = memory_ledger(request.gpus[0], model, request.settings)
     if ledger.refusal is not None:
         raise RefusalError(f"{place}: the engine would not start: {ledger.refusal}")
     engine = scenario.engine

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from calibrate.fitting.whole_steps import WholeStepsFit
     from calibrate.validation.cliff_cases import Predict
     from calibrate.validation.cliff_knee import Sweep
@@ -57,6 +55,7 @@ def command(
     from calibrate.validation.cliff_knee import make_sweeps
     from calibrate.validation.cliff_report import print_report, report_json, unmet
     from calibrate.validation.cliff_runs import find_runs, repeats
+    from calibrate.validation.page import write_page
 
     runs = find_runs(folders or (DEFAULT_FOLDER,))
     chosen = _chosen(runs, fit_on)
@@ -68,7 +67,11 @@ def command(
         sweeps = make_sweeps(cases, _remembering(fit, min(replicates, MOST_KNEE_REPLICATES), say))
     if out is not None:
         _draw(sweeps, out)
-        _write_page(out / "cliff.md", lambda console: print_report(console, fit, cases, sweeps))
+        intro = (
+            "# A real engine's cliff, predicted from its uncrowded runs\n\n"
+            "Every number on this page comes from `kvcliff validate cliff`."
+        )
+        write_page(out / "cliff.md", intro, lambda console: print_report(console, fit, cases, sweeps), PAGE_WIDTH)
     if as_json:
         click.echo(json.dumps(report_json(fit, cases, sweeps), allow_nan=False))
     else:
@@ -78,25 +81,6 @@ def command(
         click.echo(f"kvcliff: check failed: {line}", err=True)
     if failed:
         sys.exit(1)
-
-
-def _write_page(path: Path, print_to: "Callable[[Console], None]") -> None:
-    """Write what the terminal shows as a page."""
-    from io import StringIO
-
-    from rich.console import Console
-
-    from sim.report.atomic import replacing
-
-    text = StringIO()
-    print_to(Console(file=text, width=PAGE_WIDTH, highlight=False))
-    shown = "\n".join(line.rstrip() for line in text.getvalue().splitlines())
-    with replacing(path) as partial:
-        partial.write_text(
-            "# A real engine's cliff, predicted from its uncrowded runs\n\n"
-            f"Every number on this page comes from `kvcliff validate cliff`.\n\n```\n{shown}\n```\n",
-            encoding="utf-8",
-        )
 
 
 def _chosen(runs: Sequence["RecordedRun"], fit_on: Sequence[str]) -> list["RecordedRun"]:

@@ -14,7 +14,7 @@ from sim.catalog.dtypes import (
     linear_weight_bytes,
 )
 from sim.catalog.gpu import Gpu, gpu_names, load_gpu
-from sim.catalog.load import load_model, model_names
+from sim.catalog.load import catalogued_model, load_model, model_names
 from sim.catalog.model import Model
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "KvDtype",
     "Model",
     "activation_bytes",
+    "catalogued_model",
     "gpu_names",
     "kv_dtype",
     "linear_weight_bytes",

@@ -57,6 +57,8 @@ KV_DTYPES: dict[str, KvDtype] = {
     "fp8_per_token_head": KvDtype(8, 8, _SCALED, family="fp8", extra_bytes=8),
     "int8_per_token_head": KvDtype(8, 8, _SCALED, family="fp8", extra_bytes=8),
     "nvfp4": KvDtype(4.5, 4.5, "vLLM: 4 bits and an fp8 scale for each 16 elements, 72 B for 128", family="turboquant"),
+    "nvfp4_4over6": KvDtype(4.5, 4.5, "as nvfp4", family="turboquant"),
+    "int4_per_token_head": KvDtype(4, 4, _SCALED, family="turboquant", extra_bytes=8),
     "fp8_ds_mla": KvDtype(
         8, 8, "vLLM's FlashMLA sparse format: 656 B a token and layer", family="fp8", latent_token_bytes=656
     ),

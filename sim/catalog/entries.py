@@ -4,11 +4,16 @@ Case, spaces, underscores and hyphens do not matter in a name; anything else mus
 match is an error with the nearest valid name, never a default.
 """
 
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sim.errors import CatalogError, did_you_mean
+
+_MOST_NEAR = 8
+_LEAST_ALIKE = 0.5
+_LONGEST_SHOWN = 100
 
 
 @lru_cache(maxsize=4)
@@ -36,14 +41,24 @@ def index_of(file_name: str) -> dict[str, dict[str, Any]]:
 def find_entry(file_name: str, kind: str, name: str) -> dict[str, Any]:
     """Return the entry called `name`, or that has it as an alias.
 
-    Raises CatalogError with the nearest and all valid names when there is none.
+    Raises CatalogError with the nearest valid names when there is none.
     """
     found = index_of(file_name).get(fold(name))
     if found is not None:
         return found
     known = [called for entry in read_entries(file_name) for called in (entry["name"], *entry.get("aliases", ()))]
-    valid = ", ".join(names_in(file_name))
-    raise CatalogError(f"{kind} {name!r} is not in the catalog{did_you_mean(name, known)}; known: {valid}")
+    near = dict.fromkeys(index_of(file_name)[fold(called)]["name"] for called in _nearest(name, known))
+    others = f"nearest: {', '.join(near)}" if near else f"known: {', '.join(names_in(file_name))}"
+    raise CatalogError(f"{kind} {_shown(name)} is not in the catalog{did_you_mean(name, known)}; {others}")
+
+
+def _nearest(name: str, known: list[str]) -> list[str]:
+    folded = {called.lower(): called for called in known}
+    return [folded[near] for near in get_close_matches(name.lower(), folded, n=_MOST_NEAR, cutoff=_LEAST_ALIKE)]
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "...")
 
 
 def fold(name: str) -> str:

@@ -32,6 +32,7 @@ class IndexerKv:
     """Keys by which sparse attention picks tokens (DeepSeek V3.2): whole on every rank, in a format of their own."""
 
     key_dim: int
+    pool_tokens: int = 1  # that share one key (GLM-5.3)
 
 
 @dataclass(frozen=True, slots=True)

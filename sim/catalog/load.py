@@ -20,6 +20,7 @@ from sim.errors import CatalogError, MemoryLedgerError
 _FILE = "models.yaml"
 _ENTRY_KEYS = {"name", "aliases", "source", "weight_dtype", "checkpoint_gib"}
 _GIB = 2**30
+_LONGEST_NAME = 100
 
 # Longest first where one ends with another. Values are weight_dtype names.
 _QUANTISED: tuple[tuple[str, str], ...] = (
@@ -39,8 +40,8 @@ _QUANTISED: tuple[tuple[str, str], ...] = (
     (r"fp8(-(dynamic|static|kv|block|static-pertensor|e4m3))?", "fp8"),
     (r"nvfp4(-(v\d|fp8|kv|a16|w4a16))?", "nvfp4"),
     (r"mxfp4(-(moe|a16))?", "mxfp4"),
-    (r"int8", "int8"),
-    (r"int4", "w4a16"),
+    (r"int8|8bit", "int8"),
+    (r"int4|4bit", "w4a16"),
     (r"(bf16|fp16|bfloat16|float16)", "bf16"),
 )
 _PLAIN = re.compile(
@@ -48,7 +49,7 @@ _PLAIN = re.compile(
     r"|v\d+(\.\d+)?|\d{4}|\d{6}|\d{8}|q4_0-unquantized)",
     re.IGNORECASE,
 )
-_QUANTISED_PATTERNS = tuple((re.compile(rf"^(.+?)[-_.]{end}$", re.IGNORECASE), dtype) for end, dtype in _QUANTISED)
+_QUANTISED_PATTERNS = tuple((re.compile(rf"^(.+?)[-_.](?:{end})$", re.IGNORECASE), dtype) for end, dtype in _QUANTISED)
 
 
 def model_names() -> tuple[str, ...]:
@@ -68,11 +69,19 @@ def load_model(name_or_path: str | Path) -> Model:
     return _from_name(name_or_path)
 
 
+def catalogued_model(name: str) -> Model:
+    """Return the model of exactly that name or alias: nothing is stripped, and no path is tried.
+
+    Raises CatalogError for an unknown name, with the nearest valid one.
+    """
+    return _from_entry(find_entry(_FILE, "model", name)["name"])
+
+
 def _from_file(path: Path) -> Model:
     where, config, checkpoint_bytes = read_config_file(path)
     given = config.get("_name_or_path")
-    called = given.rstrip("/").rpartition("/")[2] if isinstance(given, str) else ""
-    name = called or Path(where).resolve().parent.name or "config.json"
+    called = given.rstrip("/").rpartition("/")[2] if isinstance(given, str) and given.isprintable() else ""
+    name = called[:_LONGEST_NAME] or Path(where).resolve().parent.name or "config.json"
     model = _model(name=name, checkpoint_bytes=checkpoint_bytes, **read_config(where, config))
     own = model.weight_bytes("bf16")
     if checkpoint_bytes is not None and not own / 8 < checkpoint_bytes < 3 * own:
@@ -84,7 +93,7 @@ def _from_file(path: Path) -> Model:
 
 
 def _from_name(name: str) -> Model:
-    for bare, scheme in _readings(name.strip()):
+    for bare, scheme in _readings("-".join(name.split())):
         entry = index_of(_FILE).get(fold(bare))
         if entry is None:
             continue
@@ -92,8 +101,7 @@ def _from_name(name: str) -> Model:
         if fold(bare) == fold(name) and scheme is None:
             return model
         return _read_as(model, scheme)
-    find_entry(_FILE, "model", name)  # says what is near
-    raise AssertionError(name)
+    return catalogued_model(name)  # says what is near
 
 
 def _read_as(model: Model, dtype: str | None) -> Model:

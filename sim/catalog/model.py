@@ -4,11 +4,12 @@ Counts leave out norms, biases and rotary tables (under 0.1 % of the weights of 
 Byte and FLOP figures are for the whole model unless a tensor_parallel_size is given.
 """
 
+from collections import Counter
 from dataclasses import dataclass, fields
 from functools import lru_cache
 
 from sim.catalog.dtypes import kv_dtype
-from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, LayerKv
+from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, LayerKv, RecurrentState
 from sim.catalog.weight_scheme import WeightScheme, weight_scheme
 from sim.catalog.weights import Layer, dense_mlp, expert_mlps, grouped_attention, router
 from sim.errors import CatalogError, MemoryLedgerError
@@ -184,20 +185,25 @@ class Model:
         least one KV head, so capacity stops growing when tensor_parallel_size passes num_key_value_heads.
         """
         dtype = kv_dtype(kv_cache_dtype)
-        growing = [kind for layer in self._growing_layers for kind in layer.kv]
+        kinds = Counter(kind for layer in self._growing_layers for kind in layer.kv)
         full, total = dtype.full_precision_layers, 0.0
-        for number, kind in enumerate(growing):
-            bits16 = number < full
+        for kind, count in kinds.items():
+            bits16, heads = min(full, count), 1
             match kind:
                 case AttentionKv():
                     heads = self._kv_heads_per_gpu(kind.kv_heads, tensor_parallel_size)
-                    dim = (kind.key_dim + kind.value_dim) / 2
-                    total += heads * (2 * dim * _BITS16_BYTES if bits16 else dtype.head_bytes(dim))
+                    plain = (kind.key_dim + kind.value_dim) * _BITS16_BYTES
+                    own = dtype.head_bytes(kind.key_dim, kind.value_dim)
                 case LatentKv():
-                    dim = (kind.latent_dim + kind.rope_dim) / 2
-                    total += 2 * dim * _BITS16_BYTES if bits16 else dtype.head_bytes(dim)
+                    plain = (kind.latent_dim + kind.rope_dim) * _BITS16_BYTES
+                    own = dtype.latent_bytes(kind.latent_dim, kind.rope_dim)
                 case IndexerKv():
-                    total += kind.key_dim + _INDEXER_SCALE_BYTES
+                    total += count * (kind.key_dim + _INDEXER_SCALE_BYTES)
+                    continue
+                case RecurrentState():
+                    continue
+            full -= bits16
+            total += heads * (bits16 * plain + (count - bits16) * own)
         return total
 
     @property

@@ -11,7 +11,9 @@ from fnmatch import translate
 from functools import lru_cache
 
 _PREFIXES = ("model.language_model.", "language_model.model.", "model.", "")  # before `layers.`, by kind of model
+_ELSEWHERE = ("vis", "audio", "encoder", "mtp")  # layers of encoders and drafts, whose numbers mean others
 _NOTHING = re.compile(r"(?!)")
+_MOST_REPEATS = 6  # of one expression: beyond, and with repeated groups, matching could take for ever
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,10 @@ class RuleIndex:
         return None
 
     def _add(self, pattern: str, bits: float) -> None:
-        bare = pattern[max(pattern.find("layers."), 0) :]
+        before, found, after = pattern.partition("layers.")
+        if found and any(word in before for word in _ELSEWHERE) and not pattern.startswith("re:"):
+            return
+        bare = found + after if found else pattern
         if pattern.startswith("re:"):
             self._expressions.append((_compiled(pattern[3:]), bits))
         elif "*" not in bare and bare.startswith("layers."):
@@ -70,6 +75,18 @@ class RuleIndex:
 def rule_index(rules: tuple[Rule, ...]) -> RuleIndex:
     """Return the index of these rules, built once."""
     return RuleIndex(rules)
+
+
+def is_quick(pattern: str) -> bool:
+    """Whether matching a pattern is sure to end soon."""
+    expression = pattern.removeprefix("re:")
+    repeats = len(re.findall(r"(?<!\\)[*+{]", expression))
+    return repeats <= _MOST_REPEATS and re.search(r"\)[*+{]", expression) is None
+
+
+def is_expression(pattern: str) -> bool:
+    """Whether a pattern has to be matched, name by name, not looked up."""
+    return pattern.startswith("re:") or "*" in pattern.rstrip("*") or not pattern.rpartition("layers.")[1]
 
 
 def _compiled(expression: str) -> "re.Pattern[str]":

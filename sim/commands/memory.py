@@ -1,47 +1,237 @@
-"""`kvcliff memory`: the ledger of a scenario, or of a GPU and a model with vLLM's flags."""
+"""`kvcliff memory`: the ledger of a scenario, a start command, or an engine's start-up log."""
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sim.catalog import load_gpu, load_model
+from sim.catalog import load_model
+from sim.commands.memory_options import parse
+from sim.commands.memory_words import cut, split_words
 from sim.errors import MemoryLedgerError
-from sim.json_output import ledger_json
-from sim.memory import MemoryLedger, MemorySettings, memory_ledger
-from sim.scenario import Scenario
-from sim.setup import memory_settings
-from sim.strict_yaml import apply_overrides, decode, load_yaml
+from sim.memory import MemorySettings
+from sim.memory_request import Ledger, MemoryRequest, ledger_of, like_log, request_of_command, with_log
+from sim.memory_request.from_command import flag_settings, gpus_of
+from sim.memory_request.from_log import settings_of_log
+from sim.serve_command import ServeCommand, read_command
+from sim.startup_log import read_startup_log
+from sim.units import GIB
+
+_OWN_SETTINGS = ("vllm_version", "weight_dtype", "kv_cache_tokens", "non_kv_bytes")
+_MOST_BYTES = 2**20  # of a file with a command
+_PICTURES = {".png", ".svg"}
 
 
-def memory_command(scenario: Path | None, overrides: Sequence[str], flags: dict[str, Any], *, as_json: bool) -> None:
-    """Print the ledger; flags override the scenario's engine settings."""
-    if scenario is None and overrides:
-        raise MemoryLedgerError("--set changes a scenario, and none is given; use vLLM's flags instead")
-    ledger = _of_scenario(scenario, overrides, flags) if scenario is not None else _of_flags(flags)
-    if as_json:
-        click.echo(json.dumps(ledger_json(ledger)))
-        return
+@dataclass(frozen=True, slots=True)
+class MemoryOptions:
+    """The command line, read; `words` are a scenario, a start command, or flags."""
+
+    words: tuple[str, ...] = ()
+    gpu: str | None = None
+    gpus: int | None = None
+    log: Path | None = None
+    compare: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    out: Path | None = None
+    as_json: bool = False
+    free_at_start: float | None = None  # GiB
+    own: Mapping[str, Any] | None = None  # settings by the ledger's names
+
+
+def memory_command(options: MemoryOptions) -> None:
+    """Print the ledger, or several side by side; draw them where asked."""
+    if options.out is not None and options.out.suffix.lower() not in _PICTURES:
+        raise MemoryLedgerError(f"--out {options.out} must end in {' or '.join(sorted(_PICTURES))}")
+    asked = {"as given": options} | {text: _changed(options, text) for text in options.compare}
+    requests = {name: _request(one) for name, one in asked.items()}
+    ledgers = {name: ledger_of(request) for name, request in requests.items()}
+    if options.out is not None:
+        from sim.report.ledger_bar import draw_bars
+
+        draw_bars(ledgers, options.out)
+    if options.as_json:
+        click.echo(json.dumps(_document(requests, ledgers)))
+    else:
+        _show(requests, ledgers)
+
+
+def _document(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledger]) -> dict[str, Any]:
+    from sim.memory.document import ledger_document
+
+    documents = [
+        ledger_document(ledgers[name])
+        | {"read_as": request.model.read_as, "ignored": list(request.ignored), "notes": list(request.notes)}
+        for name, request in requests.items()
+    ]
+    if len(documents) == 1:
+        return documents[0]
+    return {"compared": [{"name": name} | document for name, document in zip(requests, documents, strict=True)]}
+
+
+def _show(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledger]) -> None:
     from rich.console import Console
 
+    console = Console()
+    for request in requests.values():
+        for note in request.notes:
+            console.print(f"note: {note}", style="dim", markup=False, highlight=False)
+        if request.ignored:
+            console.print(f"ignored, for it leaves memory as it is: {', '.join(request.ignored)}", style="dim", markup=False, highlight=False)
+    if len(ledgers) > 1:
+        from sim.report.ledger_compare import compare_table
+
+        console.print(compare_table(tuple(ledgers), tuple(ledgers.values())))
+        return
+    from sim.report.ledger_bar import terminal_bar
     from sim.report.ledger_table import ledger_table
 
-    Console().print(ledger_table(ledger))
+    ((name, request),) = requests.items()
+    ledger = ledgers[name]
+    console.print(
+        ledger_table(ledger, model=request.model, gpu=request.gpus[0].name, remedies=_remedies(request, ledger))
+    )
+    console.print(terminal_bar(ledger, min(console.width, _BAR_COLUMNS)))
 
 
-def _of_scenario(path: Path, overrides: Sequence[str], flags: dict[str, Any]) -> MemoryLedger:
-    top_level = ("gpu", "model", "weight_dtype")
-    from_flags = [f"{key if key in top_level else f'engine.{key}'}={json.dumps(value)}" for key, value in flags.items()]
-    document = apply_overrides(load_yaml(path), [*overrides, *from_flags])
-    scenario = decode(document, Scenario)
-    return memory_ledger(load_gpu(scenario.gpu), load_model(scenario.model), memory_settings(scenario))
+def _remedies(request: MemoryRequest, ledger: Ledger) -> Sequence[Remedy]:
+    if ledger.refusal is None:
+        return ()
+    if request.sglang is not None:
+        return sglang_remedies_of(request.gpus[0], request.model, request.settings, request.sglang)
+    return remedies_of(request.gpus if len(request.gpus) > 1 else request.gpus[0], request.model, request.settings)
 
 
-def _of_flags(flags: dict[str, Any]) -> MemoryLedger:
-    for needed in ("gpu", "model"):
-        if needed not in flags:
-            raise MemoryLedgerError(f"--{needed} is missing: give a scenario file, or --gpu and --model")
-    settings = {key: value for key, value in flags.items() if key not in {"gpu", "model"}}
-    return memory_ledger(load_gpu(flags["gpu"]), load_model(flags["model"]), MemorySettings(**settings))
+def _changed(options: MemoryOptions, text: str) -> MemoryOptions:
+    """Return the options with what `--compare` changes: more flags, or another question altogether."""
+    own, words = split_words(cut(text, "--compare"))
+    changes = parse(own)
+    for name in ("log", "compare", "out", "as_json", "overrides"):
+        if changes.pop(name, None):
+            raise MemoryLedgerError(f"--compare {text[:60]!r}: holds settings to compare with, nothing else")
+    merged = dict(options.own or {}) | changes.pop("own", {})
+    changed = replace(options, compare=(), own=merged, **changes)
+    if words and not words[0].startswith("-"):
+        return replace(changed, words=tuple(words), log=None, overrides=())
+    return replace(changed, words=(*options.words, *words))
+
+
+def _request(options: MemoryOptions) -> MemoryRequest:
+    own = {name: value for name, value in (options.own or {}).items() if name in _OWN_SETTINGS}
+    if options.free_at_start is not None:
+        own["free_bytes_at_start"] = round(options.free_at_start * GIB)
+    words = list(options.words)
+    scenario = _scenario_path(words)
+    if scenario is not None:
+        return _of_scenario(scenario, words[1:], options, own)
+    if options.overrides:
+        raise MemoryLedgerError("--set changes a scenario, and none is given; use vLLM's flags instead")
+    command = _command(words) if words else ServeCommand(engine="vllm")
+    if options.log is not None:
+        return _of_log(options.log, command, options, own)
+    if options.gpu is None:
+        raise MemoryLedgerError("--gpu is missing: say which GPU it runs on, e.g. --gpu L4")
+    if not words:
+        raise MemoryLedgerError("nothing to account for: give a scenario, a start command, or --model with vLLM's flags")
+    return request_of_command(command, options.gpu, options.gpus, own)
+
+
+def _scenario_path(words: Sequence[str]) -> Path | None:
+    if not words or words[0].startswith("-") or " " in words[0]:
+        return None
+    path = Path(words[0])
+    if path.suffix.lower() not in {".yaml", ".yml"}:
+        return None
+    return None if path.is_file() and _is_manifest(path) else path
+
+
+def _is_manifest(path: Path) -> bool:
+    from sim.serve_command.manifest import is_manifest
+
+    return is_manifest(_text(path))
+
+
+def _command(words: list[str]) -> ServeCommand:
+    """Read a command: pasted words, a file that holds it, or standard input (`-`)."""
+    first = words[0]
+    if first == "-":
+        return _with_flags(read_command(sys.stdin.read(_MOST_BYTES)), words[1:])
+    if " " not in first and not first.startswith("-") and Path(first).is_file() and Path(first).suffix:
+        return _with_flags(read_command(_text(Path(first))), words[1:])
+    if len(words) > 1 and " " in first.strip():  # pasted in quotes, with more flags after it
+        return _with_flags(read_command(first), words[1:])
+    return read_command(words[0] if len(words) == 1 else words)
+
+
+def _with_flags(command: ServeCommand, words: Sequence[str]) -> ServeCommand:
+    """Return a command with more flags: what they say goes before."""
+    if not words:
+        return command
+    flags = read_command(list(words))
+    said = {
+        field.name: value
+        for field in fields(flags)
+        if field.name not in {"engine", "ignored", "notes"} and (value := getattr(flags, field.name)) is not None
+    }
+    return replace(
+        command, **said, ignored=(*command.ignored, *flags.ignored), notes=(*command.notes, *flags.notes)
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES).decode("utf-8")
+    except OSError as error:
+        raise MemoryLedgerError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
+    except UnicodeDecodeError:
+        raise MemoryLedgerError(f"{path}: is not text in UTF-8") from None
+
+
+def _of_scenario(path: Path, words: list[str], options: MemoryOptions, own: dict[str, Any]) -> MemoryRequest:
+    from sim.scenario import Scenario
+    from sim.setup import memory_settings
+    from sim.strict_yaml import apply_overrides, decode, load_yaml
+
+    scenario = decode(apply_overrides(load_yaml(path), list(options.overrides)), Scenario)
+    command = read_command(words) if words else ServeCommand(engine="vllm")
+    model = load_model(command.model or scenario.model)
+    notes = [*command.notes]
+    changes = flag_settings(command, model, notes) | own
+    request = MemoryRequest(
+        gpus=gpus_of(options.gpu or scenario.gpu),
+        model=model,
+        settings=memory_settings(scenario),
+        gpu_count=options.gpus,
+        ignored=command.ignored,
+        notes=tuple(notes),
+    )
+    log = options.log or (None if scenario.engine.startup_log is None else path.parent / scenario.engine.startup_log)
+    if log is not None:
+        return like_log(request, read_startup_log(log), changes)
+    return replace(request, settings=replace(request.settings, **changes))
+
+
+def _of_log(path: Path, command: ServeCommand, options: MemoryOptions, own: dict[str, Any]) -> MemoryRequest:
+    facts = read_startup_log(path)
+    named = command.model or facts.model
+    if named is None:
+        raise MemoryLedgerError(f"{path} names no model: add --model")
+    gpu = options.gpu or facts.gpu_name
+    if gpu is None:
+        raise MemoryLedgerError(f"{path} names no GPU: add --gpu, e.g. --gpu L4")
+    model = load_model(named)
+    notes = [*command.notes]
+    changes = flag_settings(command, model, notes) | own
+    request = MemoryRequest(
+        gpus=gpus_of(gpu),
+        model=model,
+        settings=MemorySettings(**settings_of_log(facts)),
+        gpu_count=options.gpus,
+        ignored=command.ignored,
+        notes=tuple(notes),
+    )
+    return with_log(request, facts, changes)

@@ -38,6 +38,4 @@ def shared_tokens(scheduler: ContinuousScheduler, decode_rows: int) -> float:
     requests = len(scheduler.running)
     if requests < 2 or decode_rows < 2:
         return 0.0
-    pool = scheduler.pool
-    saved = max(0, pool.num_held - (pool.usable_blocks - pool.num_free))
-    return saved * scheduler.config.block_size * (decode_rows - 1) / (requests - 1)
+    return scheduler.shared_kv_tokens() * (decode_rows - 1) / (requests - 1)

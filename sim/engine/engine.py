@@ -19,7 +19,6 @@ from sim.engine.batch_shape import batch_shape, shared_tokens
 from sim.engine.record import EngineLog, Outcome, TurnRecord
 from sim.engine.step_log import StepLog
 from sim.kv.content import ContentTree
-from sim.kv.extent import Table
 from sim.scheduling.batch import Admission, Batch
 from sim.scheduling.continuous import ContinuousScheduler
 from sim.scheduling.request import Request, Status
@@ -73,14 +72,8 @@ class Engine:
 
     def warm(self, prefix: tuple[Span, ...]) -> None:
         """Put a prefix into the cache as an earlier request would have left it, as far as the pool reaches."""
-        pool = self.scheduler.pool
-        content = self._content.content(prefix)
-        blocks = min(sum(blocks for _, blocks in content), pool.num_free)
-        table = Table()
-        pool.take(table, blocks)
-        pool.register(table, content, blocks)
-        pool.release(table)
-        self._mark = self._mark._replace(evicted_blocks=pool.num_evicted)
+        self.scheduler.warm(self._content.content(prefix))
+        self._mark = self._mark._replace(evicted_blocks=self.scheduler.pool.num_evicted)
 
     def submit(self, prompt: Prompt, record: TurnRecord, done: Callable[[], object], priority: int = 0) -> bool:
         """Queue a turn, `done` to be called at its last token; False if it can never fit (then refused)."""

@@ -12,7 +12,9 @@ from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests
 from sim.engine.record import Records, Run, TurnRecord
 from sim.kv.block_pool import BlockPool
+from sim.memory.kv_groups import KvGroup
 from sim.scheduling.continuous import ContinuousScheduler, SchedulerConfig
+from sim.scheduling.hybrid import hybrid_scheduler, needs_groups
 from sim.steptime.ahead import StepPrices
 
 
@@ -25,6 +27,9 @@ class EngineSetup:
     steps: StepPrices
     frontend: FrontendTimes = FrontendTimes()
     enable_prefix_caching: bool = True
+    kv_groups: tuple[KvGroup, ...] = ()  # where layers keep different things; none: one group that keeps every token
+    prefix_cache_retention_interval: int | None = 0  # vLLM's flag, tokens; of windows and states. None: keep all
+    states_apart: bool = False  # a counterfactual: states of recurrent layers take no blocks of the pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,22 @@ class LoadSetup:
 
 def engine_of(env: simpy.Environment, setup: EngineSetup) -> Engine:
     """Return a fresh engine of a deployment."""
+    return Engine(env, scheduler_of(setup), setup.steps)
+
+
+def scheduler_of(setup: EngineSetup) -> ContinuousScheduler:
+    """Return a fresh scheduler with its blocks."""
+    if needs_groups(setup.kv_groups):
+        return hybrid_scheduler(
+            setup.scheduler,
+            setup.kv_groups,
+            setup.num_gpu_blocks,
+            enable_prefix_caching=setup.enable_prefix_caching,
+            prefix_cache_retention_interval=setup.prefix_cache_retention_interval,
+            states_apart=setup.states_apart,
+        )
     pool = BlockPool(setup.num_gpu_blocks, enable_prefix_caching=setup.enable_prefix_caching)
-    return Engine(env, ContinuousScheduler(setup.scheduler, pool), setup.steps)
+    return ContinuousScheduler(setup.scheduler, pool)
 
 
 class Keeper(Records, Protocol):

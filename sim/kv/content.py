@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from sim.kv.extent import Extent, Loss
 
 
+class GroupCopies:
+    """Which blocks hold a chain for several groups of layers, and who took what is gone; by group and block of it."""
+
+    __slots__ = ("blocks", "takers")
+
+    def __init__(self) -> None:
+        self.blocks: dict[tuple[int, int], list[int]] = {}  # of copies the first made first
+        self.takers: dict[tuple[int, int], int] = {}
+
+
 class Chain:
     """A run of block contents; what the pool knows of it stands beside it, so that no look-up finds it again.
 
@@ -26,7 +36,7 @@ class Chain:
     the one before it, for whoever holds a block holds those before it too, and frees them later.
     """
 
-    __slots__ = ("cached", "copies", "key", "losses", "seen", "users", "writer")
+    __slots__ = ("cached", "copies", "groups", "key", "losses", "seen", "users", "writer")
 
     def __init__(self, key: Hashable = None) -> None:
         self.key = key  # in the tree
@@ -34,6 +44,7 @@ class Chain:
         self.seen = 0
         self.copies: list[Extent] = []  # by start; more than one of a block where its content is held twice
         self.losses: list[Loss] = []  # evictions of the lost stretch, the latest, which has the lowest start, last
+        self.groups: GroupCopies | None = None  # of a pool of several groups, in place of `copies` and `losses`
         self.users = 0  # requests under way that have it
         self.writer: Any = None  # the one request that may hold blocks of it without having registered them yet
 
@@ -99,4 +110,6 @@ class ContentTree:
     def takers(self) -> set[int]:
         """Return everybody who may be asked for as the taker of a lost block."""
         takers = {id(loss.takers): loss.takers for chain in self._chains.values() for loss in chain.losses}
-        return {taker for some in takers.values() for taker in ([some] if isinstance(some, int) else some)}
+        alone = {taker for some in takers.values() for taker in ([some] if isinstance(some, int) else some)}
+        groups = [chain.groups for chain in self._chains.values() if chain.groups is not None]
+        return alone.union(*(copies.takers.values() for copies in groups))

@@ -113,6 +113,8 @@ def kv_layout(model: Model, settings: MemorySettings, stage: range | None = None
         here = [layer for layer in layers if layer in stage or (last and layer >= model.num_hidden_layers)]
         sizes.append(len(here))
         groups.append(_group(kept, len(here), settings, model))
+    if len(dealt) > 1 and _pools_keys(model):
+        groups.append(KvGroup(Keeps.STATE, 0, settings.block_size, state_blocks=1))  # tokens not yet pooled
     if len(dealt) == 1:
         here_all = [kept for layer, kept in everywhere if layer in stage or (last and layer >= stage.stop)]
         block_bytes = math.ceil(round(sum(kept.token_bytes * kept.block_size or kept.page_bytes for kept in here_all), 6))
@@ -128,6 +130,10 @@ def kv_layout(model: Model, settings: MemorySettings, stage: range | None = None
         context_parallel_size=settings.context_parallel_size,
         padding_layers=padding,
     )
+
+
+def _pools_keys(model: Model) -> bool:
+    return any(isinstance(kind, IndexerKv) and kind.pool_tokens > 1 for layer in model.kv_layers for kind in layer)
 
 
 def _own_dtype(model: Model, settings: MemorySettings) -> str:
@@ -150,26 +156,35 @@ def _check_heads(model: Model, tensor_parallel_size: int) -> None:
 
 
 def _kept_by_layer(model: Model, settings: MemorySettings, dtype: KvDtype) -> list[tuple[int, _Kept]]:
-    """Return what each layer keeps, draft layers last; blocks are those of the kernels, not yet made equal."""
+    """Return what each layer keeps, draft layers last; blocks are those of the kernels, not yet made equal.
+
+    Under recurrent layers the block is raised until an attention page holds a state; an indexer's keys come on top.
+    """
     layers = [*model.kv_layers, *draft_layers(model, settings)]
     full_precision = _full_precision_layers(layers, dtype)
-    hybrid = any(isinstance(kind, RecurrentState) for layer in layers for kind in layer)
-    kept: list[tuple[int, _Kept]] = []
+    attention: list[tuple[int, _Kept]] = []
     states: list[tuple[int, int]] = []
+    indexers: dict[int, float] = {}
     for index, layer in enumerate(layers):
-        own = kv_dtype("bf16") if index in full_precision else dtype
         for kind in layer:
-            if isinstance(kind, RecurrentState):
-                size = state_bytes(kind, settings.tensor_parallel_size, settings.draft_tokens, settings.mamba_ssm_cache_dtype)
-                states.append((index, size))
-            else:
-                kept.append((index, _attention(kind, settings, own)))
-    if not hybrid:
-        return kept
-    latent = any(isinstance(kind, LatentKv) for layer in layers for kind in layer)
-    multiple = latent_alignment_tokens(settings.vllm_version) if latent else _ALIGNMENT_TOKENS
-    block_size = _block_size_over_states(kept, [size for _, size in states], settings.block_size, multiple)
-    kept = [(index, replace(one, block_size=block_size)) for index, one in kept]
+            own = kv_dtype("bf16") if index in full_precision or _is_skipped(index, kind, settings) else dtype
+            match kind:
+                case RecurrentState():
+                    ranks, drafts = settings.tensor_parallel_size, settings.draft_tokens
+                    states.append((index, state_bytes(kind, ranks, drafts, settings.mamba_ssm_cache_dtype)))
+                case IndexerKv():
+                    indexers[index] = token_bytes(kind, own, settings.tensor_parallel_size)
+                case AttentionKv() | LatentKv():
+                    attention.append((index, _attention(kind, settings, own)))
+    block_size = settings.block_size
+    if states and attention:
+        latent = any(isinstance(kind, LatentKv) for layer in layers for kind in layer)
+        multiple = latent_alignment_tokens(settings.vllm_version) if latent else _ALIGNMENT_TOKENS
+        block_size = _block_size_over_states(attention, [size for _, size in states], block_size, multiple)
+    kept = [
+        (index, replace(one, block_size=block_size, token_bytes=one.token_bytes + indexers.get(index, 0.0)))
+        for index, one in attention
+    ]
     kept += [(index, _Kept(Keeps.STATE, 0, block_size, 0.0, size)) for index, size in states]
     return sorted(kept, key=lambda one: one[0])
 
@@ -179,6 +194,12 @@ def _full_precision_layers(layers: list[tuple[KvKind, ...]], dtype: KvDtype) -> 
     attending = [index for index, layer in enumerate(layers) if any(not isinstance(one, RecurrentState) for one in layer)]
     half = dtype.full_precision_layers // 2
     return {*attending[:half], *attending[len(attending) - half :]} if half else set()
+
+
+def _is_skipped(index: int, kind: KvKind, settings: MemorySettings) -> bool:
+    skipped = settings.kv_cache_dtype_skip_layers
+    windowed = isinstance(kind, AttentionKv) and kind.window_tokens is not None
+    return str(index) in skipped or (windowed and "sliding_window" in skipped)
 
 
 def _attention(kind: AttentionKv | LatentKv | IndexerKv, settings: MemorySettings, dtype: KvDtype) -> _Kept:
@@ -194,8 +215,6 @@ def _attention(kind: AttentionKv | LatentKv | IndexerKv, settings: MemorySetting
 
 def _block_size_over_states(kept: list[tuple[int, _Kept]], states: list[int], block_size: int, multiple: int) -> int:
     """Return the block size whose attention page is at least a state's, in multiples that the kernels take."""
-    if not kept:
-        return block_size
     per_token = min(one.token_bytes for _, one in kept)
     return max(block_size, multiple * math.ceil(max(states) / (multiple * per_token)))
 

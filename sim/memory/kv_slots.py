@@ -22,7 +22,8 @@ def token_bytes(kind: AttentionKv | LatentKv | IndexerKv, dtype: KvDtype, tensor
         case LatentKv():
             return dtype.latent_bytes(kind.latent_dim, kind.rope_dim)
         case IndexerKv():
-            return kind.key_dim + -(-kind.key_dim // _INDEXER_SCALED) * _INDEXER_SCALE_BYTES
+            key_bytes = kind.key_dim + -(-kind.key_dim // _INDEXER_SCALED) * _INDEXER_SCALE_BYTES
+            return key_bytes / kind.pool_tokens
 
 
 def state_bytes(state: RecurrentState, tensor_parallel_size: int, draft_tokens: int, state_dtype: str) -> int:

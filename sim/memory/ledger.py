@@ -20,7 +20,7 @@ from sim.memory.rank import RankMemory, rank_memory
 from sim.memory.refusal import refusal_of
 from sim.memory.reserves import ByteRange
 from sim.memory.settings import AUTO_FIT, BatchLimits, MemorySettings, batch_limits
-from sim.memory.versions import graphs_reduce_kv, keeps_a_block
+from sim.memory.versions import keeps_a_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,7 @@ class MemoryLedger:
         rank = self.rank
         charged = rank.cuda_graph_bytes if self.cuda_graphs_reduce_kv else ByteRange(0, 0, 0)
         spans = {
+            "weights": rank.weight_range,
             "activation peak": rank.activation_bytes,
             "memory outside torch": rank.non_torch_bytes,
             "CUDA graphs": charged,
@@ -151,7 +152,7 @@ def memory_ledger(gpu: Gpu | Sequence[Gpu], model: Model, settings: MemorySettin
         settings=asked,
         limits=limits,
         ranks=ranks,
-        cuda_graphs_reduce_kv=graphs_reduce_kv(settings.vllm_version),
+        cuda_graphs_reduce_kv=settings.charges_cuda_graphs,
         refusal=refusal_of(ranks, asked, limits, _longest(ranks, asked, limits)),
         provenance=_provenance(smallest, model, asked),
     )

@@ -56,7 +56,7 @@ def rank_parts(ledger: MemoryLedger, rank: RankMemory) -> tuple[Part, ...]:
     measured = ledger.settings.non_kv_bytes
     if measured is None:
         parts = [
-            Part(WEIGHTS, exactly(rank.weight_bytes), origin["weight_bytes"]),
+            Part(WEIGHTS, rank.weight_range, origin["weight_bytes"]),
             Part(ACTIVATION, rank.activation_bytes, origin["activation_bytes"]),
             Part(OUTSIDE_TORCH, rank.non_torch_bytes, origin["non_torch_bytes"]),
             *inside,

@@ -5,13 +5,18 @@ from dataclasses import dataclass
 
 from sim.catalog import Gpu, Model
 from sim.errors import MemoryLedgerError
+from sim.memory.adapters import adapter_bytes
 from sim.memory.drafts import draft_weight_bytes
 from sim.memory.kv_layout import KvLayout, kv_layout
 from sim.memory.printed import blocks_of_printed
 from sim.memory.reserves import ByteRange, activation_peak, cuda_graphs, exactly, non_torch
 from sim.memory.settings import BatchLimits, MemorySettings
-from sim.memory.versions import checks_whole_model, graphs_reduce_kv
-from sim.units import gib
+from sim.memory.versions import checks_whole_model
+from sim.units import GIB, gib
+
+# Of 38 posted load sizes those of 16-bit models are met within 1 %; quantised ones load up to 5 % more than their shape.
+SIXTEEN_BIT = ("bf16", "bfloat16", "fp16", "float16", "fp32")
+_PLAIN_SPREAD, _QUANTISED_SPREAD = (0.99, 1.01), (0.97, 1.05)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class RankMemory:
     total_visible_bytes: int
     budget_bytes: int
     weight_bytes: int
+    weight_range: ByteRange
     activation_bytes: ByteRange
     non_torch_bytes: ByteRange
     cuda_graph_bytes: ByteRange
@@ -46,21 +52,28 @@ def rank_memory(gpu: Gpu, model: Model, settings: MemorySettings, limits: BatchL
     layout = kv_layout(model, settings, layers)
     total = gpu.usable_bytes
     budget = math.ceil(total * settings.utilization)
-    weights = model.weight_bytes(
-        settings.weight_dtype, parallel, layers=layers, expert_parallel_size=_expert_parallel_size(settings)
+    weights = model.rotary_table_bytes + model.weight_bytes(
+        settings.weight_dtype,
+        parallel,
+        layers=layers,
+        expert_parallel_size=_expert_parallel_size(settings),
+        encoder=not settings.language_model_only,
     )
+    weights += adapter_bytes(model, settings, layers)
     last = layers.stop == model.num_hidden_layers
     if last:
         weights += draft_weight_bytes(model, settings)
+    weights = max(0, weights - round(settings.cpu_offload_gb * GIB))
     activation = activation_peak(model, limits, settings, samples=last)
     outside = non_torch(parallel * settings.pipeline_parallel_size)
     graphs = cuda_graphs(enforce_eager=settings.enforce_eager)
-    charged = graphs if graphs_reduce_kv(settings.vllm_version) else exactly(0)
+    charged = graphs if settings.charges_cuda_graphs else exactly(0)
+    spread = _weight_spread(model, settings, weights)
     rest = budget - weights
     kv = ByteRange(
-        low=rest - activation.high - outside.high - charged.high,
+        low=budget - spread.high - activation.high - outside.high - charged.high,
         likely=rest - activation.likely - outside.likely - charged.likely,
-        high=rest - activation.low - outside.low - charged.low,
+        high=budget - spread.low - activation.low - outside.low - charged.low,
     )
     blocks = ByteRange(layout.blocks_in(kv.low), layout.blocks_in(kv.likely), layout.blocks_in(kv.high))
     given = _given_blocks(settings, layout, limits)
@@ -78,6 +91,7 @@ def rank_memory(gpu: Gpu, model: Model, settings: MemorySettings, limits: BatchL
         total_visible_bytes=total,
         budget_bytes=budget,
         weight_bytes=weights,
+        weight_range=spread,
         activation_bytes=activation,
         non_torch_bytes=outside,
         cuda_graph_bytes=graphs,
@@ -86,6 +100,15 @@ def rank_memory(gpu: Gpu, model: Model, settings: MemorySettings, limits: BatchL
         checked_layout=kv_layout(model, settings) if checks_whole_model(settings.vllm_version) else layout,
         blocks=blocks,
     )
+
+
+def _weight_spread(model: Model, settings: MemorySettings, weights: int) -> ByteRange:
+    """Return what the weights lie between; the total size of a checkpoint is exact."""
+    if settings.weight_dtype == "auto" and model.checkpoint_bytes is not None:
+        return exactly(weights)
+    own = model.weight_dtype if settings.weight_dtype == "auto" else settings.weight_dtype
+    low, high = _PLAIN_SPREAD if own in SIXTEEN_BIT else _QUANTISED_SPREAD
+    return ByteRange(round(low * weights), weights, round(high * weights))
 
 
 def _expert_parallel_size(settings: MemorySettings) -> int | None:

@@ -55,12 +55,16 @@ def activation_peak(model: Model, limits: BatchLimits, settings: MemorySettings,
     sampling = 0
     if samples and not first_engine:
         sampling = round(rows * model.vocab_size * sampler_bytes_per_logit(settings.vllm_version))
-    encoder = _ENCODER_BYTES if model.vision_params and not settings.language_model_only else (0, 0, 0)
+    encoder = _ENCODER_BYTES if _profiles_encoder(model, settings) else (0, 0, 0)
     return ByteRange(
         low=max(encoder[0], round(_LOW_SHARE * forward)),
         likely=max(forward, sampling + hidden, encoder[1]),
         high=max(encoder[2], round(_HIGH_SHARE * (forward + sampling + hidden))),
     )
+
+
+def _profiles_encoder(model: Model, settings: MemorySettings) -> bool:
+    return bool(model.vision_params) and not (settings.language_model_only or settings.skip_mm_profiling)
 
 
 def _forward_width(model: Model, tensor_parallel_size: int, hidden_buffers: int) -> int:

@@ -9,6 +9,7 @@ from sim.memory.versions import (
     NEWEST_KNOWN_VLLM,
     caches_hybrid_prefixes,
     default_gpu_memory_utilization,
+    graphs_reduce_kv,
     is_v0,
     parse_version,
     steps_in_flight,
@@ -26,6 +27,8 @@ _MOST = {
     "data_parallel_size": 4096,
     "context_parallel_size": 1024,
     "num_speculative_tokens": 1024,
+    "max_loras": 10**5,
+    "max_lora_rank": 4096,
     "num_gpu_blocks_override": 10**9,
     "kv_cache_tokens": 10**12,
     "kv_cache_memory_bytes": 10**14,
@@ -77,6 +80,13 @@ class MemorySettings:
     mamba_cache_mode: str | None = None
     disable_hybrid_kv_cache_manager: bool = False
     language_model_only: bool = False  # no encoder is loaded
+    skip_mm_profiling: bool = False  # the profile run leaves encoders out
+    estimate_cudagraphs: bool | None = None  # VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS; None: as the version has it
+    kv_cache_dtype_skip_layers: tuple[str, ...] = ()  # layer numbers or "sliding_window": these keep 16 bits
+    cpu_offload_gb: float = 0.0  # GiB of weights that are kept in host memory
+    enable_lora: bool = False
+    max_loras: int = 1
+    max_lora_rank: int = 16
     vllm_version: str = NEWEST_KNOWN_VLLM
     kv_cache_tokens: int | None = None
     num_gpu_blocks_override: int | None = None
@@ -122,6 +132,12 @@ class MemorySettings:
         """The setting that fixes the KV memory, when one does."""
         given = self._kv_overrides()
         return given[0] if given else None
+
+    @property
+    def charges_cuda_graphs(self) -> bool:
+        """Whether an estimate of CUDA graphs comes out of the KV memory."""
+        asked = self.estimate_cudagraphs
+        return graphs_reduce_kv(self.vllm_version) if asked is None else asked
 
     def caches_prefixes(self, model: Model) -> bool:
         """Whether prefix caching is on: as asked, else by the version's default for this kind of model."""

@@ -1,13 +1,16 @@
 """Why latency breaks at a load: lift one limit at a time and see which one brings p99 TTFT back.
 
 A cause is found by counterfactual, not by label: the KV cache without bound, any number of running sequences, a
-step budget that never binds, a GPU ten times as fast. What is lifted must leave less than a third of the p99.
+step budget that never binds, a GPU ten times as fast; for recurrent layers also states that take no KV blocks. What is
+lifted must leave less than a third of the p99.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from sim.engine.simulation import EngineSetup
+from sim.memory.kv_groups import Keeps
 from sim.results.knee import KNEE_RATIO
 from sim.steptime.ahead import SpedUp
 
@@ -18,9 +21,15 @@ FASTER = 10.0
 
 
 def with_unlimited_kv(setup: EngineSetup) -> EngineSetup:
-    """Room for every token a run can hold, and none of it kept free."""
-    blocks = max(UNLIMITED_KV_TOKENS // setup.scheduler.block_size, 2 * setup.num_gpu_blocks)
+    """Room for every token a run can hold, in every group of layers, and none of it kept free."""
+    sizes = [group.block_size for group in setup.kv_groups] or [setup.scheduler.block_size]
+    blocks = max(sum(UNLIMITED_KV_TOKENS // size for size in sizes), 2 * setup.num_gpu_blocks)
     return replace(setup, num_gpu_blocks=blocks, scheduler=replace(setup.scheduler, watermark=0.0))
+
+
+def with_states_apart(setup: EngineSetup) -> EngineSetup:
+    """Room elsewhere for the states of recurrent layers; the KV cache is as large as it was."""
+    return replace(setup, states_apart=True)
 
 
 def with_unlimited_sequences(setup: EngineSetup) -> EngineSetup:
@@ -38,12 +47,20 @@ def with_faster_gpu(setup: EngineSetup) -> EngineSetup:
     return replace(setup, steps=SpedUp(setup.steps, FASTER))
 
 
+STATE_SLOTS = "recurrent state slots"
 RELIEFS: Mapping[str, Callable[[EngineSetup], EngineSetup]] = {
+    STATE_SLOTS: with_states_apart,  # before the KV cache, whose blocks they take: the narrower cause is named
     "KV cache": with_unlimited_kv,
     "max_num_seqs": with_unlimited_sequences,
     "max_num_batched_tokens": with_unlimited_budget,
     "compute": with_faster_gpu,
 }
+
+
+def limits_of(setup: EngineSetup) -> list[str]:
+    """Return the limits that a deployment has."""
+    has_states = any(group.keeps is Keeps.STATE for group in setup.kv_groups)
+    return [limit for limit in RELIEFS if limit != STATE_SLOTS or has_states]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +75,10 @@ class Cause:
     @property
     def name(self) -> str | None:
         """The first limit, compute last, whose lifting leaves less than a third of the p99."""
+        limits = self.relieved_ttft_p99_s
         if self.past_kv_knee:
-            return "KV cache"
-        for limit, relieved_s in self.relieved_ttft_p99_s.items():
-            if relieved_s * KNEE_RATIO < self.ttft_p99_s:
-                return limit
-        return None
+            return STATE_SLOTS if self._explains(limits.get(STATE_SLOTS, math.inf)) else "KV cache"
+        return next((limit for limit, relieved_s in limits.items() if self._explains(relieved_s)), None)
+
+    def _explains(self, relieved_s: float) -> bool:
+        return relieved_s * KNEE_RATIO < self.ttft_p99_s

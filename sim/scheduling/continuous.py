@@ -10,7 +10,7 @@ their number (running_list.py). The others, its tail, are walked one by one. `qu
 the group alone goes on, undisturbed: `advance` takes them in one go.
 
 Pure: no clock, no SimPy, no files, so recorded decisions of the real scheduler can be replayed against it.
-Not modelled: several KV groups, speculative decoding, LoRA, connectors, encoder inputs.
+Not modelled: speculative decoding, LoRA, connectors, encoder inputs. Layers that keep different things: hybrid.py.
 """
 
 from bisect import insort
@@ -51,9 +51,8 @@ class ContinuousScheduler(RunningList):
         With chunked prefill off it must fit one step's budget too: once preempted, it comes back whole.
         """
         last_with_kv = prompt_tokens + output_tokens - 1
-        blocks = self._blocks_for(last_with_kv)
         in_one_step = self.config.enable_chunked_prefill or last_with_kv <= self.config.max_num_batched_tokens
-        fits = blocks <= self.pool.usable_blocks and in_one_step
+        fits = self._most_blocks(last_with_kv) <= self.pool.usable_blocks and in_one_step
         return fits and prompt_tokens < self.config.max_model_len
 
     def add(self, request: Request) -> None:
@@ -234,9 +233,10 @@ class ContinuousScheduler(RunningList):
                 continue
             wanted = request.known_tokens + request.in_flight_outputs - request.computed_tokens
             count = min(wanted, cap, budget, config.max_model_len - 1 - request.computed_tokens)
+            count = self._chunk(request, request.computed_tokens, count)
             if count <= 0:
                 continue
-            missing = self._blocks_for(request.computed_tokens + count) - request.table.blocks
+            missing = self._missing(request, request.computed_tokens + count)
             while missing > self.pool.num_free:
                 victim = self._victim()
                 if victim.in_group:
@@ -252,7 +252,7 @@ class ContinuousScheduler(RunningList):
                 if victim is request:
                     return budget
             if missing > 0:
-                self.pool.take(request.table, missing, request.number)
+                self._take(request, request.computed_tokens + count, missing)
             tokens[request] = count
             budget -= count
             self._register(request, min(request.computed_tokens + count, request.known_tokens))
@@ -260,7 +260,6 @@ class ContinuousScheduler(RunningList):
 
     def _schedule_waiting(self, batch: Batch, tokens: dict[Request, int], cap: int, budget: int) -> None:
         """Rules 11 to 16: strictly head of line; the first that cannot be admitted ends the pass."""
-        size = self.config.block_size
         while self.waiting and len(self.running) < self.config.max_num_seqs:
             request = self.waiting[0]
             admitted = self._admissible(request, cap, budget)
@@ -268,14 +267,7 @@ class ContinuousScheduler(RunningList):
                 return
             count, hit = admitted
             del self.waiting[0]
-            resumed = request.status is Status.PREEMPTED  # what is lost is asked before its own blocks bring it back
-            lost, taker = (0, -1) if resumed else self.pool.lost(request.content, hit, request.prompt_tokens // size)
-            self.pool.use(request.table, request.content, hit)
-            request.computed_tokens = hit * size
-            blocks = self._blocks_for(request.computed_tokens + count) - hit
-            if blocks > 0:
-                self.pool.take(request.table, blocks, request.number)
-            batch.admitted.append(Admission(request, request.computed_tokens, resumed, lost, taker))
+            batch.admitted.append(self._enter(request, count, hit))
             request.status = Status.RUNNING
             self._admissions += 1
             request.place = self._admissions
@@ -304,6 +296,18 @@ class ContinuousScheduler(RunningList):
             return None
         return count, hit
 
+    def _enter(self, request: Request, count: int, hit: int) -> Admission:
+        """Give the head of the queue the blocks it hits, and those for its first tokens."""
+        size = self.config.block_size
+        resumed = request.status is Status.PREEMPTED  # what is lost is asked before its own blocks bring it back
+        lost, taker = (0, -1) if resumed else self.pool.lost(request.content, hit, request.prompt_tokens // size)
+        self.pool.use(request.table, request.content, hit)
+        request.computed_tokens = hit * size
+        blocks = self._blocks_for(request.computed_tokens + count) - hit
+        if blocks > 0:
+            self.pool.take(request.table, blocks, request.number)
+        return Admission(request, request.computed_tokens, resumed, lost, taker)
+
     def _is_blocked(self) -> bool:
         """Whether nobody can be admitted while the group goes on alone: it takes blocks and frees none."""
         if len(self.running) >= self.config.max_num_seqs:
@@ -329,7 +333,7 @@ class ContinuousScheduler(RunningList):
 
     def _preempt(self, batch: Batch, request: Request) -> None:
         """Rule 10, of a request that was taken off the running list."""
-        self.pool.release(request.table)
+        self._release(request)
         request.preempted_tokens = request.computed_tokens
         request.computed_tokens = 0
         request.num_preemptions += 1
@@ -345,11 +349,10 @@ class ContinuousScheduler(RunningList):
             self._unlist(request)
         else:
             self.waiting.remove(request)
-        self.pool.release(request.table)
+        self._release(request)
         self._end(request)
 
-    @staticmethod
-    def _end(request: Request) -> None:
+    def _end(self, request: Request) -> None:
         for part, _ in request.content:
             part.users -= 1
         request.status = Status.FINISHED

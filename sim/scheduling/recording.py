@@ -4,6 +4,7 @@ Format and fields: the README beside the recordings (vLLM 0.32.0). `replay.py` s
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 from reprlib import repr as short_repr
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 
 from sim.errors import RecordingError, one_of
+from sim.memory.kv_groups import Keeps, KvGroup
 from sim.scheduling.continuous import SchedulerConfig
 from workloads.span import Span, joined, total_tokens
 
@@ -31,6 +33,19 @@ class RecordedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     delay_steps: int = 0
     priority: int = 0
     output_token: int | None = None
+
+
+class RecordedGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One group of layers of a recorded scenario: what it keeps of a sequence, as in `KvGroup`."""
+
+    keeps: str
+    block_size: int
+    span_tokens: int = 0
+    state_blocks: int = 0
+
+    def group(self) -> KvGroup:
+        """Return the group; how many layers are in it does not matter here."""
+        return KvGroup(Keeps(self.keeps), 1, self.block_size, self.span_tokens, self.state_blocks)
 
 
 class RecordedScenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -54,6 +69,8 @@ class RecordedScenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     async_scheduling: bool = False
     arrival_time_mode: str = "unique"
     record_block_ids: bool = False
+    kv_groups: list[RecordedGroup] = []
+    prefix_cache_retention_interval: int | None = 0
 
     def scheduler_config(self) -> SchedulerConfig:
         """Return the scheduler's part of the settings."""
@@ -88,10 +105,30 @@ def _check_settings(scenario: RecordedScenario, place: str) -> None:
     _at_least(place, "long_prefill_token_threshold", scenario.long_prefill_token_threshold, 0)
     if not 0 <= scenario.watermark <= 1:
         raise RecordingError(f"{place}: watermark {scenario.watermark} must lie between 0 and 1")
+    _check_groups(scenario, place)
     if scenario.policy not in ("fcfs", "priority"):
         raise RecordingError(f"{place}: policy {one_of(scenario.policy, ('fcfs', 'priority'))}")
     if scenario.arrival_time_mode not in ("unique", "step"):
         raise RecordingError(f"{place}: arrival_time_mode {one_of(scenario.arrival_time_mode, ('unique', 'step'))}")
+
+
+def _check_groups(scenario: RecordedScenario, place: str) -> None:
+    kinds = [keeps.value for keeps in Keeps]
+    for number, group in enumerate(scenario.kv_groups):
+        where = f"{place}: kv_groups[{number}]"
+        if group.keeps not in kinds:
+            raise RecordingError(f"{where}: keeps {one_of(group.keeps, kinds)}")
+        _at_least(where, "block_size", group.block_size, 1)
+        if group.keeps in {Keeps.WINDOW.value, Keeps.CHUNK.value}:
+            _at_least(where, "span_tokens", group.span_tokens, 1)
+        if group.keeps == Keeps.STATE.value:
+            _at_least(where, "state_blocks", group.state_blocks, 1 + scenario.enable_prefix_caching)
+    interval = scenario.prefix_cache_retention_interval
+    hit_tokens = math.lcm(*(group.block_size for group in scenario.kv_groups))
+    if interval is not None and (interval < 0 or interval % hit_tokens):
+        raise RecordingError(
+            f"{place}: prefix_cache_retention_interval {interval} must be a multiple of {hit_tokens}, 0 or null"
+        )
 
 
 def _check_requests(scenario: RecordedScenario, place: str) -> None:

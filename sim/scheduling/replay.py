@@ -13,6 +13,7 @@ from sim.kv.block_pool import BlockPool
 from sim.kv.content import ContentTree
 from sim.scheduling.batch import Batch
 from sim.scheduling.continuous import ContinuousScheduler
+from sim.scheduling.hybrid import hybrid_scheduler
 from sim.scheduling.recording import RecordedPrompts, RecordedScenario, decode_scenario
 from sim.scheduling.request import Request
 from workloads.span import total_tokens
@@ -155,23 +156,29 @@ def replay(scenario: RecordedScenario, place: str = "scenario") -> Iterator[dict
 
 
 def _start(scenario: RecordedScenario, place: str) -> _Replay:
-    pool = BlockPool(
-        scenario.num_gpu_blocks,
-        enable_prefix_caching=scenario.enable_prefix_caching,
-        numbered=scenario.record_block_ids,
-    )
-    run = _Replay(
-        scenario,
-        RecordedPrompts(scenario, place),
-        ContentTree(scenario.block_size),
-        ContinuousScheduler(scenario.scheduler_config(), pool),
-    )
+    scheduler = _scheduler(scenario)
+    tree = ContentTree(scheduler.config.block_size)
+    run = _Replay(scenario, RecordedPrompts(scenario, place), tree, scheduler)
     for index, request in enumerate(scenario.requests):
         if request.after is None:
             run.due.setdefault(request.arrival_step or 0, []).append(index)
         else:
             run.followers.setdefault(request.after, []).append(index)
     return run
+
+
+def _scheduler(scenario: RecordedScenario) -> ContinuousScheduler:
+    caching = scenario.enable_prefix_caching
+    if scenario.kv_groups:
+        return hybrid_scheduler(
+            scenario.scheduler_config(),
+            [group.group() for group in scenario.kv_groups],
+            scenario.num_gpu_blocks,
+            enable_prefix_caching=caching,
+            prefix_cache_retention_interval=scenario.prefix_cache_retention_interval,
+        )
+    pool = BlockPool(scenario.num_gpu_blocks, enable_prefix_caching=caching, numbered=scenario.record_block_ids)
+    return ContinuousScheduler(scenario.scheduler_config(), pool)
 
 
 def _decisions(step: int, arrived: list[str], flight: _Flight, scheduler: ContinuousScheduler) -> dict[str, Any]:

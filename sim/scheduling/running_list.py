@@ -8,6 +8,8 @@ from bisect import insort
 from itertools import accumulate, chain
 
 from sim.kv.block_pool import BlockPool
+from sim.kv.content import Content
+from sim.kv.extent import Table
 from sim.scheduling.batch import Batch
 from sim.scheduling.config import SchedulerConfig
 from sim.scheduling.decode_group import DecodeGroup
@@ -76,6 +78,20 @@ class RunningList:
         batch = Batch(step, self.group.rows, self.group.kv_tokens - self.group.rows * (self.step + 1 - step))
         self._in_flight.append(batch)
         return batch
+
+    def shared_kv_tokens(self) -> int:
+        """Return the tokens whose blocks are in more tables than one, each counted once for each further table."""
+        pool = self.pool
+        return max(0, pool.num_held - (pool.usable_blocks - pool.num_free)) * self.config.block_size
+
+    def warm(self, content: Content) -> None:
+        """Cache a prefix as an earlier request would have left it, as far as the pool reaches."""
+        pool = self.pool
+        blocks = min(sum(blocks for _, blocks in content), pool.num_free)
+        table = Table()
+        pool.take(table, blocks)
+        pool.register(table, content, blocks)
+        pool.release(table)
 
     def _regroup(self) -> None:
         """Let those leave whose last token is in flight (rule 28), and those join who have begun to decode."""
@@ -150,8 +166,29 @@ class RunningList:
             self._ungroup(request)
             insort(self._tail, request, key=place_of)
 
+    # What hybrid.py does differently.
+
     def _register(self, request: Request, tokens_with_kv: int) -> None:
         self.pool.register(request.table, request.content, tokens_with_kv // self.config.block_size)
+
+    def _release(self, request: Request) -> None:
+        self.pool.release(request.table)
+
+    def _chunk(self, request: Request, start: int, count: int) -> int:  # noqa: ARG002
+        """Return how many of a request's next `count` tokens to compute in one step."""
+        return count
+
+    def _missing(self, request: Request, tokens: int) -> int:
+        """Return how many blocks a running request lacks for so many tokens."""
+        return -(-tokens // self.config.block_size) - request.table.blocks
+
+    def _take(self, request: Request, tokens: int, missing: int) -> None:  # noqa: ARG002
+        """Give a running request the blocks that it lacks for so many tokens."""
+        self.pool.take(request.table, missing, request.number)
+
+    def _most_blocks(self, tokens: int) -> int:
+        """Return the most blocks that a request of so many tokens holds at once."""
+        return self._blocks_for(tokens)
 
     def _blocks_for(self, tokens: int) -> int:
         return -(-tokens // self.config.block_size)

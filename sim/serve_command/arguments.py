@@ -8,13 +8,24 @@ from typing import Any, NamedTuple
 from sim.errors import did_you_mean
 from sim.serve_command.errors import CommandError, RuleError
 from sim.serve_command.flags import Flag, FlagTable, Match
-from sim.serve_command.shell import Word
-from sim.serve_command.values import JSON_OBJECT, SCALED, SWITCH, SWITCH_OFF, Kind, Takes, as_text, json_value
+from sim.serve_command.shell import MAX_WORDS, Word
+from sim.serve_command.values import (
+    JSON_OBJECT,
+    PER_PROMPT,
+    SCALED,
+    SWITCH,
+    SWITCH_OFF,
+    Kind,
+    Takes,
+    as_text,
+    json_value,
+)
 from sim.struct_errors import show
 
 NEGATIVE = re.compile(r"-\.?[0-9].*")
 UNKNOWN_VALUE = re.compile(r"\$\w+|\$\{[^}]*\}|\$\([^)]*\)|`[^`]*`|\{\{[^}]*\}\}")
 PLACEHOLDER = re.compile(r"<[A-Za-z][\w./:-]*>")
+LONGEST_NAME = 100
 OPTIMIZATION = re.compile(r"-O=?([0-3])")
 
 
@@ -42,6 +53,8 @@ def read_arguments(words: Sequence[Word], table: FlagTable, other: FlagTable) ->
 
     Raises CommandError with the place and name of the first flag that cannot be read or passed over.
     """
+    if len(words) > MAX_WORDS:
+        raise CommandError(f"the command has {len(words):,} words; at most {MAX_WORDS:,} are read")
     return _Reader(list(_spelled_out(words, table)), table, other).read()
 
 
@@ -99,6 +112,8 @@ class _Reader:
         written, equals, explicit = word.text.partition("=")
         name, dot, path = written.partition(".")
         name = name.replace("_", "-") if name.startswith("--") else name
+        if len(name) > LONGEST_NAME or not name.strip("-"):
+            raise RuleError(f"{show(name)} is no flag")
         match = self.table.find(name)
         if match is None:
             self._pass_over(name, has_value=bool(equals))
@@ -106,7 +121,7 @@ class _Reader:
         flag = match.flag
         if match.full != name and flag.target is not None:
             self.result.notes.append(f"{name} is read as {match.full}")
-        if dot and flag.keys is None and flag.kind is not JSON_OBJECT and flag.target is not None:
+        if dot and flag.keys is None and flag.kind not in {JSON_OBJECT, PER_PROMPT} and flag.target is not None:
             raise RuleError(f"{name} takes no JSON keys, so {written[:60]} means nothing")
         takes_one = Kind(Takes.ONE, str) if dot else flag.kind
         text = self._value(match.full, takes_one, explicit if equals else None)
@@ -166,7 +181,10 @@ class _Reader:
             value = _bare(known(text)) if not path.endswith("+") else text.split(",")
         except RuleError as problem:
             raise RuleError(f"{flag.name}.{path[:40]} {show(text)} {problem}") from None
-        if flag.keys is None:
+        if flag.kind is PER_PROMPT:
+            for modality, limit in PER_PROMPT.read(as_text(_nested(keys, value))).items():
+                self._give(f"{flag.target}.{modality}", limit, flag.name, place)
+        elif flag.keys is None:
             self._give(".".join([flag.target or "", *keys]), value, flag.name, place)
         elif len(keys) == 1:
             self._key(flag, keys[0], value, place)
@@ -206,7 +224,13 @@ class _Reader:
             self.at += 1
         if name not in self.result.ignored:
             self.result.ignored.append(name)
-            self.result.notes.append(f"{name[:60]} is unknown, and by its name does not touch memory: ignored")
+            self.result.notes.append(f"{name} is unknown, and by its name does not touch memory: ignored")
+
+
+def _nested(keys: list[str], value: Any) -> Any:
+    for key in reversed(keys):
+        value = {key: value}
+    return value
 
 
 def _bare(text: str) -> Any:

@@ -17,7 +17,7 @@ LOOKALIKES = str.maketrans(
 )  # fmt: skip
 COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 BINARY = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ufffd\ud800-\udfff]")
-LONG_DASH = re.compile(r"(?<![^\s'\"\[,])[\u2013\u2014]-?(?=[A-Za-z])")
+LONG_DASH = re.compile(r"(?<![^\s'\"\[,])[\u2013\u2014]{1,2}-?(?=[A-Za-z])")
 MINUS = re.compile(r"[\u2013\u2014](?=[0-9])")
 FENCE = re.compile(r"[ \t>]*(?:```|~~~)[ \t]*[\w.+-]*[ \t]*")
 PROMPT = re.compile(

@@ -19,7 +19,7 @@ from sim.serve_command.launch import EXPECTED, Launch, find_launch, in_container
 from sim.serve_command.manifest import containers, is_manifest
 from sim.serve_command.paste import clean, plain
 from sim.serve_command.sglang_flags import SGLANG
-from sim.serve_command.shell import MAX_CHARACTERS, Word, commands
+from sim.serve_command.shell import MAX_CHARACTERS, MAX_WORDS, Word, commands
 from sim.serve_command.values import as_text
 from sim.serve_command.vllm_flags import VLLM
 from sim.struct_errors import show
@@ -93,7 +93,7 @@ def _of_manifest(text: str, environment: Mapping[str, str]) -> Launch:
 
 def _bare_flags(words: list[Word]) -> Launch:
     """Take flags without a program for those of the engine that knows more of them."""
-    names = [word.text.partition("=")[0].replace("_", "-") for word in words if is_flag(word.text)]
+    names = [word.text.partition("=")[0].replace("_", "-") for word in words[:MAX_WORDS] if is_flag(word.text)]
     strangers = {engine: sum(table.find(name) is None for name in names) for engine, (table, _) in TABLES.items()}
     engine = min(strangers, key=lambda engine: strangers[engine])
     return Launch(engine, words, notes=[f"no program is named; by its flags this is {engine}"])
@@ -138,13 +138,13 @@ def _last_of(given: Sequence[Given], notes: list[str]) -> dict[str, Given]:
     for one in given:
         before = settings.get(one.target)
         if before is not None and before.value != one.value:
-            notes.append(f"{before.name} {_short(before.value)} gives way to {one.name} {_short(one.value)} after it")
+            notes.append(f"{_shown(before)} gives way to {_shown(one)}")
         settings[one.target] = one
     return settings
 
 
-def _short(value: object) -> str:
-    return as_text(value)[:60]
+def _shown(given: Given) -> str:
+    return f"{given.name} {as_text(given.value)[:60]} ({given.place})"
 
 
 def _values(engine: str, settings: Mapping[str, Given]) -> dict[str, Any]:

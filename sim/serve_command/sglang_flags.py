@@ -1,4 +1,4 @@
-"""SGLang's flags that touch memory, under the settings' vLLM names. Source: SGLang 0.4.6, 0.5.6 and 0.5.23.
+"""SGLang's flags that touch memory, under the settings' vLLM names. Source: SGLang 0.4.6 to 0.5.23.
 
 Not the same thing under another name, so settings of their own: `mem_fraction_static` (the share of the memory free
 at start that weights and pools may take), `max_total_tokens`, and how the pools of hybrid models are split.

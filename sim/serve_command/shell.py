@@ -14,6 +14,7 @@ from typing import NamedTuple
 from sim.serve_command.errors import CommandError
 
 MAX_CHARACTERS = 200_000
+MAX_WORDS = 500  # after the program: more than any engine has flags that matter
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 BEFORE_ASSIGNMENTS = {"export", "env", "sudo", "declare", "set", "ENV"}
 FLAG_AHEAD = re.compile(r"--?[A-Za-z]")
@@ -64,9 +65,10 @@ class _Reader:
         self.newlines = [found.start() for found in re.finditer("\n", text)]
         self.done: list[list[Word]] = []
         self.command: list[Word] = []
+        self.assigning = True  # only assignments so far in this command
         self.word: list[str] | None = None  # the pieces of the word being read
         self.start = 0  # where it starts
-        self.words = 0
+        self.words = 0  # begun so far
         self.expanded = 0  # characters that variables stood for
 
     def read(self) -> list[list[Word]]:
@@ -99,6 +101,7 @@ class _Reader:
             return
         if self.word is None:
             self.word, self.start = [], found.start()
+            self.words += 1
         whole = found.group()
         match kind:
             case "open":
@@ -136,10 +139,11 @@ class _Reader:
         if self.word is None:
             return
         word = "".join(self.word)
-        self.words += 1
-        if ASSIGNMENT.match(word) and all(_may_precede(earlier.text) for earlier in self.command):
+        if self.assigning and ASSIGNMENT.match(word):
             name, _, value = word.partition("=")
             self.variables[name] = value
+        elif word not in BEFORE_ASSIGNMENTS:
+            self.assigning = False
         self.command.append(Word(word, self._place(self.start)))
         self.word = None
 
@@ -148,12 +152,9 @@ class _Reader:
         if self.command:
             self.done.append(self.command)
         self.command = []
+        self.assigning = True
 
     def _place(self, at: int) -> str:
         if not self.newlines:
-            return f"word {max(self.words, 1)}"
+            return f"word {self.words}"
         return f"line {bisect(self.newlines, at) + 1}"
-
-
-def _may_precede(word: str) -> bool:
-    return word in BEFORE_ASSIGNMENTS or bool(ASSIGNMENT.match(word))

@@ -1,4 +1,4 @@
-"""vLLM's flags that touch memory, by setting. Source: vLLM 0.6.6, 0.9.2, 0.15.1 and 0.33.0, arg_utils.py.
+"""vLLM's flags that touch memory, by setting. Source: arg_utils.py of vLLM 0.6.6 to 0.33.0.
 
 A flag that one version has and another lacks is here too: which version accepts what is the engine's business.
 """

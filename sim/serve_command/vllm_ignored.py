@@ -1,7 +1,7 @@
 """vLLM's flags that leave GPU memory as it is, and those whose share of it is not accounted for.
 
-Source: vLLM 0.6.6, 0.9.2, 0.15.1 and 0.33.0, arg_utils.py and cli_args.py. Aliases are joined by a slash. A flag
-that only moves data in host memory (offloaded KV, caches of images) leaves GPU memory as it is.
+Source: arg_utils.py and cli_args.py of vLLM 0.6.6, 0.7.3, 0.9.2, 0.11.2, 0.15.1, 0.19.0 and 0.33.0. Aliases are joined
+by a slash. A flag that only moves data in host memory (offloaded KV, caches of images) leaves GPU memory as it is.
 """
 
 from sim.serve_command.flags import harmless, noted
@@ -83,6 +83,7 @@ NOTED = (
     *noted(ONE, "may take buffers on the GPU", "kv-transfer-config mm-ipc-gpu-memory-gb engram-config"),
     *noted(SWITCH, "may take buffers on the GPU", "enable-return-routed-experts use-replayssm"),
     *noted(SWITCH, "may take buffers on the GPU", "enable-prompt-adapter"),
+    *noted(ONE, "may take buffers on the GPU", "max-prompt-adapters"),
     *noted(ONE, "changes the peak while images are encoded", "mm-processor-kwargs"),
     *noted(ONE, "changes how weights are stored", "quantization-config"),
     *noted(ONE, "moves weights to host memory", "offload-group-size"),

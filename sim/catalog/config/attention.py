@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sim.catalog.config.keys import Keys
 from sim.catalog.config.layer_kinds import LayerKind
 from sim.catalog.layers import AttentionKv, LayerKv
-from sim.catalog.weights import Layer, Linear, grouped_attention
+from sim.catalog.weights import WHOLE, Layer, Linear, grouped_attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,10 @@ def attention_layer(keys: Keys, kind: LayerKind, heads: Heads, hidden_size: int,
         gated=keys.flag("attn_output_gate"),
         value_is_key=heads.value_is_key,
     )
+    shared = keys.size("share_q_dim")
+    if shared:  # Step 3 brings the query down to one small vector for all heads, and up again
+        down = Linear("self_attn.q_proj", hidden_size * shared, ways=WHOLE)
+        linears = (down, Linear("self_attn.wq", shared * heads.heads * heads.key_dim), *linears[1:])
     return Layer(kv, linears, 2 * heads.heads * (heads.key_dim + heads.value_dim))
 
 

@@ -17,6 +17,7 @@ _GDN: dict[str, Any] = {  # gated delta net: Qwen3-Next, Qwen3.5
     "linear_key_head_dim": 128,
     "linear_value_head_dim": 128,
     "attn_output_gate": True,
+    "partial_rotary_factor": 0.25,
     "qk_norm": True,
 }
 _MLA: dict[str, Any] = {"first_k_dense_replace": 3, "n_shared_experts": 1}

@@ -105,16 +105,18 @@ def sparse_layers(keys: Keys, layers: int) -> list[bool]:
     if "moe_layers" in keys:
         chosen = set(keys.items("moe_layers", int))
         return [layer in chosen for layer in range(layers)]
-    return [_is_sparse(keys, layer) for layer in range(layers)]
+    return _by_period(keys, layers)
 
 
-def _is_sparse(keys: Keys, layer: int) -> bool:
+def _by_period(keys: Keys, layers: int) -> list[bool]:
     first = keys.size("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")
     every = keys.count_or_none("moe_layer_freq", "moe_layer_interval", "expert_layer_period") or 1
-    if layer < first or layer in keys.items("mlp_only_layers", int):
-        return False
     step = keys.count_or_none("decoder_sparse_step", "interleave_moe_layer_step") or 1
-    return layer % every == keys.size("expert_layer_offset") % every and (layer + 1) % step == 0
+    dense, offset = set(keys.items("mlp_only_layers", int)), keys.size("expert_layer_offset") % every
+    return [
+        layer >= first and layer not in dense and layer % every == offset and (layer + 1) % step == 0
+        for layer in range(layers)
+    ]
 
 
 def _gated(keys: Keys) -> bool:

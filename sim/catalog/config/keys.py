@@ -8,6 +8,7 @@ from sim.errors import CatalogError
 
 MOST = 10**12  # no count in a config comes near it
 MOST_LAYERS = 4096
+_LONGEST_KEY = 200
 
 
 class Keys:
@@ -21,7 +22,7 @@ class Keys:
 
     def broken(self, key: str, what: str) -> CatalogError:
         """Return the error that says what is wrong with a key."""
-        return CatalogError(f"{self.where}: {self._path}{key} {what}")
+        return CatalogError(f"{self.where}: {_on_one_line(self._path + key)} {what}")
 
     def count(self, *names: str) -> int:
         """Return the first of these keys that is there, a whole number above 0."""
@@ -113,6 +114,10 @@ def shown(value: object) -> str:
         return "of that size"
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _on_one_line(key: str) -> str:
+    return key if key.isprintable() and len(key) <= _LONGEST_KEY else shown(key)
 
 
 def _fair(value: float) -> bool:

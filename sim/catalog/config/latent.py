@@ -8,7 +8,7 @@ from sim.catalog.weights import WHOLE, Layer, Linear
 def latent_layer(keys: Keys, hidden_size: int, *, indexes: bool) -> Layer:
     """Return a layer of latent attention alone; `indexes` where it has an indexer of its own."""
     heads = keys.count("num_attention_heads")
-    rank, rope = keys.count("kv_lora_rank"), keys.count("qk_rope_head_dim")
+    rank, rope = keys.count("kv_lora_rank"), keys.size("qk_rope_head_dim")
     nope, value = keys.count("qk_nope_head_dim"), keys.count("v_head_dim")
     query_rank = keys.count_or_none("q_lora_rank")
     linears = [
@@ -26,7 +26,7 @@ def latent_layer(keys: Keys, hidden_size: int, *, indexes: bool) -> Layer:
     kv: LayerKv = (LatentKv(rank, rope),)
     if indexes and "index_head_dim" in keys:
         dim, index_heads = keys.count("index_head_dim"), keys.count("index_n_heads")
-        kv = (*kv, IndexerKv(dim))
+        kv = (*kv, IndexerKv(dim, keys.count_or_none("index_kpool") or 1))
         linears += [
             Linear("self_attn.indexer.wq_b", (query_rank or hidden_size) * index_heads * dim, ways=WHOLE),
             Linear("self_attn.indexer.wk", hidden_size * dim, ways=WHOLE),

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.catalog.config.keys import Keys, shown
-from sim.catalog.module_names import Rule
+from sim.catalog.module_names import Rule, is_expression, is_quick
 from sim.catalog.weight_scheme import BITS16, SCHEMES, WeightScheme
 from sim.errors import one_of
 
 _KEPT = ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", "exclude", "llm_int8_skip_modules")
+_MOST_EXPRESSIONS = 2000  # published lists have hundreds
+_LONGEST_METHOD = 40
 _AFFINE_BITS = 20  # a 16-bit scale and a 4-bit zero point a group
 _ALGORITHMS = {"FP8": "fp8", "FP8_PB_WO": "fp8-block", "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4", "W4A16_AWQ": "w4a16"}
 _ALGORITHMS |= {"W8A8_SQ_PER_CHANNEL": "w8a8", "MXFP8": "fp8-block", "NVFP4_AWQ": "nvfp4"}
@@ -25,7 +27,7 @@ def weight_scheme_of(keys: Keys) -> WeightScheme | None:
         return None
     method = config.text("quant_method") or ("modelopt" if "quant_algo" in config else None)
     if method not in _METHODS:
-        known = one_of(method, _METHODS) if method else "is missing"
+        known = one_of(method[:_LONGEST_METHOD], _METHODS) if method else "is missing"
         raise config.broken("quant_method", f"{known}; remove quantization_config and set weight_dtype")
     return _METHODS[method](config.part("quantization") or config)
 
@@ -49,8 +51,19 @@ def kv_cache_dtype_of(keys: Keys) -> str | None:
 def _kept(config: Keys) -> tuple[Rule, ...]:
     for key in _KEPT:
         if key in config:
-            return tuple(Rule(pattern, BITS16) for pattern in config.items(key, str))
+            return tuple(Rule(pattern, BITS16) for pattern in _patterns(config, key))
     return ()
+
+
+def _patterns(config: Keys, key: str) -> list[str]:
+    """Return a list of module names that can be matched in good time."""
+    found = config.items(key, str)
+    if sum(map(is_expression, found)) > _MOST_EXPRESSIONS:
+        raise config.broken(key, f"has more than {_MOST_EXPRESSIONS} patterns")
+    slow = next((pattern for pattern in found if not is_quick(pattern)), None)
+    if slow is not None:
+        raise config.broken(key, f"holds {shown(slow)}, which repeats too much to be matched")
+    return found
 
 
 def _fp8(config: Keys) -> WeightScheme:
@@ -80,7 +93,7 @@ def _affine(name: str) -> Callable[[Keys], WeightScheme]:
 def _compressed_tensors(config: Keys) -> WeightScheme:
     groups = config.part("config_groups")
     found = [] if groups is None else [groups.part(name) for name in groups.values]
-    schemes = [(_group(group), group.items("targets", str)) for group in found if group is not None]
+    schemes = [(_group(group), _patterns(group, "targets")) for group in found if group is not None]
     if not schemes:
         return WeightScheme("bf16", "bf16", BITS16)
     named = tuple(Rule(target, scheme.bits) for scheme, targets in schemes for target in targets if _is_name(target))
@@ -98,7 +111,7 @@ def _group(group: Keys) -> WeightScheme:
     size = _group_size(weights, "group_size")
     if kind == "float":
         if bits == 4:
-            return SCHEMES["nvfp4" if size == 16 else "mxfp4"] if size else SCHEMES["nvfp4"]
+            return SCHEMES["mxfp4" if size == 32 else "nvfp4"]
         return SCHEMES["fp8-block" if weights.text("strategy") == "block" else "fp8"]
     activations = group.part("input_activations")
     name = f"w{bits}a{16 if activations is None else activations.count('num_bits')}"
@@ -121,7 +134,7 @@ def _algorithm(config: Keys | None) -> WeightScheme:
     if name.upper() not in _ALGORITHMS:
         assert config is not None or not name
         where = config or Keys("quantized_layers", {})
-        raise where.broken("quant_algo", one_of(name, _ALGORITHMS))
+        raise where.broken("quant_algo", one_of(name[:_LONGEST_METHOD], _ALGORITHMS))
     return SCHEMES[_ALGORITHMS[name.upper()]]
 
 

@@ -18,7 +18,8 @@ from sim.catalog.config.vision import encoder_params
 from sim.catalog.layers import AttentionKv, LatentKv
 from sim.catalog.weights import Layer
 
-_TEXT = ("text_config", "llm_config", "language_config")
+_TEXT = ("text_config", "llm_config", "language_config", "thinker_config")
+_MOST_WRAPPERS = 3
 _OUTER = ("tie_word_embeddings", "quantization_config", "compression_config", "vision_config", "audio_config")
 
 
@@ -48,23 +49,26 @@ def read_config(where: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text_part(where: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the text model's keys, with those of its wrapper that concern it."""
-    for name in _TEXT:
-        inner = config.get(name)
-        if inner is None:
-            continue
+    """Return the text model's keys, with those of its wrappers that concern it."""
+    found = dict(config)
+    for _ in range(_MOST_WRAPPERS):
+        name = next((name for name in _TEXT if found.get(name) is not None), None)
+        if name is None:
+            break
+        inner = found[name]
         if not isinstance(inner, Mapping):
-            raise Keys(where, config).broken(name, f"{shown(inner)} must be an object")
-        text = {key: value for key, value in inner.items() if value is not None or key not in _OUTER}
-        outer = {key: config[key] for key in _OUTER if config.get(key) is not None}
-        kind = text.get("model_type") or config.get("model_type")
-        preset = WRAPPED.get(kind, {}) if isinstance(kind, str) else {}
-        return {**preset, **outer, **text, **_outer_tie(outer), "model_type": kind}
-    return dict(config)
+            raise Keys(where, found).broken(name, f"{shown(inner)} must be an object")
+        found = _unwrapped(found, inner)
+    return found
 
 
-def _outer_tie(outer: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in outer.items() if key == "tie_word_embeddings"}
+def _unwrapped(wrapper: dict[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
+    text = {key: value for key, value in inner.items() if value is not None or key not in _OUTER}
+    outer = {key: wrapper[key] for key in _OUTER if wrapper.get(key) is not None}
+    kind = text.get("model_type") or wrapper.get("model_type")
+    preset = WRAPPED.get(kind, {}) if isinstance(kind, str) else {}
+    tied = {key: value for key, value in outer.items() if key == "tie_word_embeddings"}  # the wrapper's word counts
+    return {**preset, **outer, **text, **tied, "model_type": kind}
 
 
 def _with_defaults(where: str, config: dict[str, Any]) -> Keys:
@@ -105,7 +109,7 @@ def _regular(keys: Keys, hidden: int, layers: int) -> dict[str, Any]:
     reader = LayerReader(keys, hidden, layers)
     heads, feed_forward = reader.heads, reader.feed_forward
     count = keys.count("num_attention_heads") if reader.latent else (heads.heads if heads else 1)
-    dim = keys.count("qk_nope_head_dim") + keys.count("qk_rope_head_dim") if reader.latent else None
+    dim = keys.count("qk_nope_head_dim") + keys.size("qk_rope_head_dim") if reader.latent else None
     body = reader.read()
     width = feed_forward.dense_width or feed_forward.expert_width or _widest(keys, hidden)
     fields: dict[str, Any] = {

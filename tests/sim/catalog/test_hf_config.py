@@ -155,6 +155,12 @@ def test_a_file_that_is_no_config_is_refused_before_it_is_read_far(tmp_path: Pat
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("called", ["a\nb", "\x1b[31m", "\ud800", "", 7, None])
+def test_a_name_that_cannot_be_shown_is_the_folders(tmp_path: Path, called: object) -> None:
+    """Control characters and half a surrogate pair never reach the terminal."""
+    assert load_model(written(tmp_path, _name_or_path=called)).name == tmp_path.name
+
+
 def test_a_folder_without_a_config_says_so(tmp_path: Path) -> None:
     """The file that is missing is named."""
     with pytest.raises(CatalogError, match=r"config\.json: cannot be read"):

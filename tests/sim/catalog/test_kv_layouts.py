@@ -40,21 +40,12 @@ def pattern(model: Model) -> str:
     """Return a letter a layer: Full, Window, Chunk, Latent, State, Both, or - for none."""
 
     def letter(kv: LayerKv) -> str:
+        letters = {LatentKv: "L", RecurrentState: "S"}
         if len(kv) == 2 and isinstance(kv[1], RecurrentState):
             return "B"
-        match kv[0] if kv else None:
-            case AttentionKv(window_tokens=None, chunk_tokens=None):
-                return "F"
-            case AttentionKv(chunk_tokens=None):
-                return "W"
-            case AttentionKv():
-                return "C"
-            case LatentKv():
-                return "L"
-            case RecurrentState():
-                return "S"
-            case _:
-                return "-"
+        if not kv or not isinstance(kv[0], AttentionKv):
+            return letters[type(kv[0])] if kv else "-"
+        return "W" if kv[0].window_tokens else "C" if kv[0].chunk_tokens else "F"
 
     return "".join(map(letter, model.kv_layers))
 
@@ -182,6 +173,15 @@ def test_pruned_layers_have_heads_of_their_own() -> None:
     assert model.linear_params == 10 * (1024 * 1024 * 2 + 2 * 1024 * 256 + 3 * 1024 * 1024)
 
 
+def test_step3_queries_go_through_one_small_vector() -> None:
+    """Multi-matrix factorisation attention: one KV head, and a query of two thin matrices."""
+    shared = {"model_type": "step3_text", "num_key_value_heads": None, "num_attention_groups": 1, "share_q_dim": 256}
+    model = model_of(PLAIN | shared)
+    assert set(model.kv_layers) == {(AttentionKv(1, 128, 128),)}
+    query = 1024 * 256 + 256 * 8 * 128
+    assert model.linear_params == 12 * (query + 1024 * (2 * 128 + 8 * 128) + 3 * 1024 * 4096)
+
+
 def test_drafts_keep_what_a_full_layer_keeps() -> None:
     """One multi-token-prediction layer of DeepSeek V3 is MLA, of Qwen3.5 attention."""
     assert (model_of(shapes.DEEPSEEK_V3).mtp_layers, model_of(shapes.DEEPSEEK_V3).mtp_kv) == (1, (LatentKv(512, 64),))
@@ -232,6 +232,7 @@ def test_the_longest_context_is_stretched_as_vllm_does(changes: dict[str, Any], 
         (PLAIN | {"model_type": "llama", "rope_scaling": []}, "rope_scaling"),
         (PLAIN | {"model_type": 7}, "model_type 7 must be text"),
         ({"model_type": "gemma3", "text_config": [1]}, "text_config"),
+        (PLAIN | {"model_type": "new", "mamba_\n" + "x" * 999: 1}, "means recurrent layers"),
         (PLAIN | {"model_type": "llama", "quantization_config": {"quant_method": "hqq"}}, "quant_method 'hqq'"),
         (PLAIN | {"model_type": "qwen3_moe", "num_experts": 8}, "num_experts_per_tok is missing"),
         (PLAIN | {"model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 9}, "more than the 8 experts"),

@@ -1,12 +1,14 @@
 """Small deployments in which one limit breaks latency, and whether it is the one that gets the blame."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sim.json_output import result_json
-from sim.results.cause import RELIEFS, Cause, with_faster_gpu
+from sim.memory.kv_groups import Keeps, KvGroup
+from sim.results.cause import RELIEFS, STATE_SLOTS, Cause, limits_of, with_faster_gpu
 from sim.run import Result, run_scenario, turn_rows
 from sim.scenario import Scenario
 from sim.setup import deploy
@@ -58,7 +60,7 @@ def test_a_full_kv_cache_is_named(kv_bound: Result) -> None:
     assert kv_bound.cause is not None
     assert kv_bound.cause.name == "KV cache"
     assert kv_bound.cause.sessions == 8
-    assert set(kv_bound.cause.relieved_ttft_p99_s) == set(RELIEFS)
+    assert set(kv_bound.cause.relieved_ttft_p99_s) == set(RELIEFS) - {STATE_SLOTS}
     printed = result_json(kv_bound)
     assert (printed["knee_sessions"], printed["knee_cause"], printed["slo_cause"]) == (8, "KV cache", None)
 
@@ -157,3 +159,35 @@ def test_a_faster_gpu_divides_every_step_by_ten() -> None:
         assert faster.seconds(batch) == pytest.approx(prices.seconds(batch) / 10)
     stretch = Stretch(4, 4_000, 0.0, 0.0, math.inf, 30)
     assert faster.ends_s(stretch) == pytest.approx([end_s / 10 for end_s in prices.ends_s(stretch)])
+
+
+def hybrid(*, num_gpu_blocks: int, **engine: Any) -> Result:
+    """Return what the small scenario gives on a model with four groups, three of them states of 2 blocks."""
+    document = apply_overrides(parse_yaml(BASE, "small.yaml"), ["load.sessions=[1, 24]", "workload.output_tokens=200"])
+    deployment = deploy(decode(document, Scenario), "small.yaml")
+    state = KvGroup(Keeps.STATE, 16, 400, state_blocks=2)
+    setup = replace(
+        deployment.engine,
+        num_gpu_blocks=num_gpu_blocks,
+        kv_groups=(KvGroup(Keeps.ALL, 16, 400), state, state, state),
+        **engine,
+    )
+    return run_scenario(replace(deployment, engine=setup))
+
+
+def test_recurrent_state_slots_are_named() -> None:
+    """A request of 912 tokens takes 3 blocks and 6 of states: of 24 sessions 3 run, with states elsewhere 10."""
+    cause = hybrid(num_gpu_blocks=30, enable_prefix_caching=False).cause
+    assert cause is not None
+    assert cause.past_kv_knee
+    assert cause.name == STATE_SLOTS
+    assert list(cause.relieved_ttft_p99_s) == list(RELIEFS)
+
+
+def test_recurrent_state_slots_are_not_blamed_for_what_attention_takes() -> None:
+    """Relieving them alone must bring latency back; without states they are not even asked about."""
+    relieved = {STATE_SLOTS: 8.0, "KV cache": 0.1}
+    assert Cause(14, 9.0, relieved, past_kv_knee=True).name == "KV cache"
+    assert Cause(14, 9.0, relieved | {STATE_SLOTS: 2.9}, past_kv_knee=True).name == STATE_SLOTS
+    assert Cause(14, 9.0, relieved | {STATE_SLOTS: 2.9}, past_kv_knee=False).name == STATE_SLOTS
+    assert STATE_SLOTS not in limits_of(result_of(levels=[1], explain=False).deployment.engine)

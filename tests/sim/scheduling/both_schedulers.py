@@ -49,8 +49,7 @@ class BothSchedulers:
         tree, plain_tree = ContentTree(config.block_size), PlainTree(config.block_size)
         self.requests = [of.request(tree, number) for number, of in enumerate(asked)]
         self.twins = [_plain(of, number, plain_tree) for number, of in enumerate(asked)]
-        pool = BlockPool(manner.num_gpu_blocks, enable_prefix_caching=manner.caching, numbered=manner.numbered)
-        self.ours = ContinuousScheduler(config, pool)
+        self.ours = self.scheduler()
         self.plain = PlainScheduler(config, PlainPool(manner.num_gpu_blocks, enable_prefix_caching=manner.caching))
         self.token_steps: dict[str, list[int]] = {request.id: [] for request in self.requests}
         self.events: dict[tuple[int, bool], list[tuple[str, int]]] = {}  # (step, after its schedule) -> what happens
@@ -64,6 +63,24 @@ class BothSchedulers:
         self.preemptions = 0
         self._batches = 0  # of the plain scheduler
         self._running: tuple[Batch, PlainBatch, int] | None = None  # of an asynchronous engine: not processed yet
+
+    def scheduler(self) -> ContinuousScheduler:
+        """Return the scheduler to compare with the plain one."""
+        manner = self.manner
+        pool = BlockPool(manner.num_gpu_blocks, enable_prefix_caching=manner.caching, numbered=manner.numbered)
+        return ContinuousScheduler(self.config, pool)
+
+    def compare_blocks(self, request: Request, twin: PlainRequest) -> None:
+        """Compare what a request holds."""
+        assert request.table.blocks == twin.num_blocks
+        if self.manner.caching:
+            assert max(request.table.registered, 0) == twin.num_registered
+        if self.manner.numbered:
+            assert request.table.numbers == twin.blocks.tolist()
+
+    def check(self) -> None:
+        """Raise AssertionError unless blocks add up."""
+        check_integrity(self.ours)
 
     def go(self, most_steps: int) -> None:
         """Step until nothing is left."""
@@ -89,7 +106,7 @@ class BothSchedulers:
         assert ours.pool.num_held == sum(request.num_blocks for request in plain.running)
         if not settled:
             return
-        check_integrity(ours)
+        self.check()
         assert ours.pool.num_cached == plain.pool.num_cached
         for request, twin in zip(self.requests, self.twins, strict=True):
             for name in (
@@ -102,11 +119,7 @@ class BothSchedulers:
                 "output_tokens",
             ):
                 assert getattr(request, name) == getattr(twin, name), (request.id, name)
-            assert request.table.blocks == twin.num_blocks
-            if self.manner.caching:
-                assert max(request.table.registered, 0) == twin.num_registered
-            if self.manner.numbered:
-                assert request.table.numbers == twin.blocks.tolist()
+            self.compare_blocks(request, twin)
             steps = request.token_steps
             stretches = zip(steps[::2], steps[1::2], strict=True)
             assert [step for first, last in stretches for step in range(first, last + 1)] == self.token_steps[
