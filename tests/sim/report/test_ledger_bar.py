@@ -9,6 +9,7 @@ from shown_ledgers import ledger, shown
 from sim.memory import MemoryLedger, SglangPools
 from sim.report.ledger_bar import terminal_bar
 from sim.report.ledger_stack import stack_of
+from sim.units import gib
 
 Ledger = MemoryLedger | SglangPools
 
@@ -43,7 +44,7 @@ def test_what_is_short_is_marked() -> None:
     """From the end of the budget, and with its size."""
     bar, mark, *legend = shown(terminal_bar(ledgers.refused(), 80)).splitlines()
     assert bar.index("!") == mark.index("^") + 1
-    assert "! 3.41 GiB short" in "\n".join(legend)
+    assert f"! {gib(-ledgers.refused().kv_bytes)} short" in "\n".join(legend)
     assert "KV cache" not in "\n".join(legend)
 
 

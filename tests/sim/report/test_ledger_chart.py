@@ -10,7 +10,7 @@ from shown_ledgers import ledger, uniform
 
 from sim.errors import MemoryLedgerError
 from sim.report.ledger_chart import bars_chart, draw_bars
-from sim.units import GIB
+from sim.units import GIB, gib
 
 
 def words(figure: Figure) -> str:
@@ -35,7 +35,7 @@ def test_blocks_and_concurrency_stand_at_the_end() -> None:
     """A refusal says what is missing."""
     assert {"5,000 blocks", "8.00x of 10,000 tokens"} <= set(words(bars_chart({"a": uniform()})).splitlines())
     text = words(bars_chart({"small": ledgers.refused()}))
-    assert {"refused", "3.41 GiB short", "does not fit"} <= set(text.splitlines())
+    assert {"refused", f"{gib(-ledgers.refused().kv_bytes)} short", "does not fit"} <= set(text.splitlines())
 
 
 def test_each_stage_and_each_ledger_has_a_bar() -> None:
