@@ -119,7 +119,7 @@ def _row(name: str, stack: Stack, ledger: MemoryLedger | SglangPools, amount: st
 
 
 def _axis(axes: Axes, rows: Sequence[_Row]) -> None:
-    end = max(max(row.stack.end_bytes, row.stack.kv_start_range.high) for row in rows) / GIB
+    end = 1.004 * max(max(row.stack.end_bytes, row.stack.kv_start_range.high) for row in rows) / GIB
     axes.set_xlim(0, end)
     axes.set_ylim(len(rows) - 0.42, -0.5)
     axes.xaxis.set_major_locator(MaxNLocator(9, steps=[1, 2, 4, 5, 8, 10]))
@@ -188,7 +188,7 @@ def _label(axes: Axes, segment: Segment, width: float) -> str:
 
 def _outline(axes: Axes, number: int, stack: Stack) -> None:
     """Draw the GPU as a frame around its bar, and the budget as a tick through it."""
-    axes.barh(number, stack.visible_bytes / GIB, _BAR, color="none", edgecolor=FAINT, linewidth=1, zorder=5)
+    axes.barh(number, stack.visible_bytes / GIB, _BAR, color="none", edgecolor=INK, linewidth=0.9, zorder=6.5)
     if stack.budget_bytes is not None:
         at = stack.budget_bytes / GIB
         half = _BAR / 2 + 0.07

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from sim.memory import ByteRange, MemoryLedger, SglangPools
 from sim.memory.binding import KV, MAX_NUM_SEQS, RequestLimits, longest_requests, short_requests
 from sim.memory.kv_groups import Keeps, KvGroup
+from sim.memory.parts import ACTIVATION, GRAPHS, WEIGHTS
 from sim.memory.versions import is_v0, prints_concurrency_tokens
 from sim.units import GIB, gib
 
@@ -148,9 +149,8 @@ def _doubt(ledger: MemoryLedger) -> Iterator[Line]:
     if ledger.settings.kv_override is not None:
         return
     rank, widest = ledger.rank, ledger.widest_term
-    span = {"activation peak": rank.activation_bytes, "CUDA graphs": rank.cuda_graph_bytes}.get(
-        widest, rank.non_torch_bytes
-    )
+    spans = {WEIGHTS: rank.weight_range, ACTIVATION: rank.activation_bytes, GRAPHS: rank.cuda_graph_bytes}
+    span = spans.get(widest, rank.non_torch_bytes)
     blocks = (span.high - span.low) // ledger.layout.block_bytes
     yield "known least", f"{widest}, {gib_range(span)}: {_count(blocks, 'block')} between the ends"
     ends = ((one.blocks.low, one.blocks.high) for one in ledger.ranks)

@@ -24,8 +24,8 @@ from sim.struct_errors import show
 
 NEGATIVE = re.compile(r"-\.?[0-9].*")
 UNKNOWN_VALUE = re.compile(r"\$\w+|\$\{[^}]*\}|\$\([^)]*\)|`[^`]*`|\{\{[^}]*\}\}")
-PLACEHOLDER = re.compile(r"<[A-Za-z][\w./:-]*>")
-LONGEST_NAME = 100
+PLACEHOLDER = re.compile(r"<[A-Za-z][\w./:-]*>|^(?:\.\.\.|\u2026)$")
+NAME = re.compile(r"--?[A-Za-z0-9][\w-]{0,99}+", re.ASCII)
 OPTIMIZATION = re.compile(r"-O=?([0-3])")
 
 
@@ -66,9 +66,9 @@ def is_flag(text: str) -> bool:
 def known(text: str) -> str:
     """Return a value that is all there; raises RuleError for a variable without value and a placeholder."""
     if found := UNKNOWN_VALUE.search(text):
-        raise RuleError(f"holds {found.group()[:40]}, whose value is not in the command")
+        raise RuleError(f"holds {show(found.group())}, whose value is not in the command")
     if found := PLACEHOLDER.search(text):
-        raise RuleError(f"holds the placeholder {found.group()[:40]}")
+        raise RuleError(f"holds the placeholder {found.group()}")
     return text
 
 
@@ -112,7 +112,7 @@ class _Reader:
         written, equals, explicit = word.text.partition("=")
         name, dot, path = written.partition(".")
         name = name.replace("_", "-") if name.startswith("--") else name
-        if len(name) > LONGEST_NAME or not name.strip("-"):
+        if not NAME.fullmatch(name):
             raise RuleError(f"{show(name)} is no flag")
         match = self.table.find(name)
         if match is None:
@@ -122,7 +122,7 @@ class _Reader:
         if match.full != name and flag.target is not None:
             self.result.notes.append(f"{name} is read as {match.full}")
         if dot and flag.keys is None and flag.kind not in {JSON_OBJECT, PER_PROMPT} and flag.target is not None:
-            raise RuleError(f"{name} takes no JSON keys, so {written[:60]} means nothing")
+            raise RuleError(f"{name} takes no JSON keys, so {show(written)} means nothing")
         takes_one = Kind(Takes.ONE, str) if dot else flag.kind
         text = self._value(match.full, takes_one, explicit if equals else None)
         if flag.target is None:
@@ -144,7 +144,7 @@ class _Reader:
         if kind.takes is Takes.NOTHING:
             return self._truth(name)
         if not texts and kind.takes is not Takes.MAYBE_ONE:
-            before = f" before {self.words[self.at].text[:40]}" if self.at < len(self.words) else ""
+            before = f" before {show(self.words[self.at].text)}" if self.at < len(self.words) else ""
             raise RuleError(f"{name} has no value{before}")
         return " ".join(texts)
 
@@ -176,11 +176,11 @@ class _Reader:
         keys = path.removesuffix("+").split(".")
         place = self.words[self.at - 1].place
         if not all(keys):
-            raise RuleError(f"{flag.name}.{path[:40]} has an empty key")
+            raise RuleError(f"{flag.name} has an empty key in {show(path)}")
         try:
             value = _bare(known(text)) if not path.endswith("+") else text.split(",")
         except RuleError as problem:
-            raise RuleError(f"{flag.name}.{path[:40]} {show(text)} {problem}") from None
+            raise RuleError(f"{flag.name} {show(path)} {show(text)} {problem}") from None
         if flag.kind is PER_PROMPT:
             for modality, limit in PER_PROMPT.read(as_text(_nested(keys, value))).items():
                 self._give(f"{flag.target}.{modality}", limit, flag.name, place)
@@ -189,7 +189,7 @@ class _Reader:
         elif len(keys) == 1:
             self._key(flag, keys[0], value, place)
         elif keys[0] not in flag.keys:
-            raise RuleError(f"{flag.name} has no key {keys[0]!r}{did_you_mean(keys[0], flag.keys)}")
+            raise RuleError(f"{flag.name} has no key {show(keys[0])}{did_you_mean(keys[0], flag.keys)}")
 
     def _key(self, flag: Flag, key: str, value: object, place: str) -> None:
         """Read one entry of a JSON flag."""

@@ -6,6 +6,7 @@ from sim.serve_command.errors import CommandError
 from sim.serve_command.shell import MAX_CHARACTERS, Word
 from sim.serve_command.values import as_text
 from sim.strict_yaml import load_yaml
+from sim.struct_errors import show
 
 
 def config_words(path: str) -> list[Word]:
@@ -18,9 +19,9 @@ def config_words(path: str) -> list[Word]:
         too_large = file.is_file() and file.stat().st_size > MAX_CHARACTERS
         special = file.exists() and not file.is_file() and not file.is_dir()
     except (OSError, ValueError) as problem:
-        raise CommandError(f"--config {path!r}: cannot be read: {problem}") from None
+        raise CommandError(f"--config {show(path)}: cannot be read: {problem}") from None
     if too_large or special:
-        raise CommandError(f"--config {path}: is not a YAML file of at most {MAX_CHARACTERS:,} bytes")
+        raise CommandError(f"--config {show(path)}: is not a YAML file of at most {MAX_CHARACTERS:,} bytes")
     document = load_yaml(file, CommandError)
     words: list[Word] = []
     for key, value in document.data.items():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sim.serve_command.errors import CommandError
 from sim.serve_command.shell import ASSIGNMENT, Word
+from sim.struct_errors import show
 
 PROGRAMS = {"docker", "podman", "nerdctl"}
 STARTS = {"run", "create"}
@@ -51,7 +52,7 @@ def read_docker(words: Sequence[Word], variables: Mapping[str, str]) -> Containe
         return None
     flags, at = _flags(words, run + 1)
     if at == len(words):
-        raise CommandError(f"{words[run].place}: {words[run - 1].text} {words[run].text} names no image")
+        raise CommandError(f"{words[run].place}: the container to {words[run].text} names no image")
     container = Container(words[at].text, [*words[at + 1 :]])
     for name, value in flags:
         if name in {"-e", "--env"}:
@@ -59,7 +60,7 @@ def read_docker(words: Sequence[Word], variables: Mapping[str, str]) -> Containe
         elif name == "--gpus":
             container.gpus = gpu_count(value.text)
         elif name == "--env-file":
-            container.notes.append(f"--env-file {value.text} is not read")
+            container.notes.append(f"--env-file {show(value.text)} is not read")
         elif name == "--entrypoint" and value.text:
             container.inside.insert(0, value)
     return container
@@ -78,7 +79,7 @@ def _flags(words: Sequence[Word], at: int) -> tuple[list[tuple[str, Word]], int]
         elif not equals:
             at += 1
             if at == len(words):
-                raise CommandError(f"{words[at - 1].place}: {name} has no value")
+                raise CommandError(f"{words[at - 1].place}: {show(name)} has no value")
             value = words[at].text
         flags.append((name, Word(value, words[at].place)))
         at += 1

@@ -32,6 +32,7 @@ VARIABLES: dict[str, tuple[Kind, str]] = {
     "VLLM_MLA_DISABLE": (SWITCH, "disable_mla"),
     "VLLM_PP_LAYER_PARTITION": (COMMA_WHOLES, "pp_layer_partition"),
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN": (SWITCH, "allow_long_max_model_len"),
+    "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": (SWITCH, "allow_long_max_model_len"),
     "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": (SWITCH, "estimate_cudagraphs"),
     "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE": (SWITCH, "allow_hybrid_chunked_local"),
     "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE": (BYTES, "flashinfer_workspace_bytes"),

@@ -15,6 +15,7 @@ from sim.serve_command.docker import VERSION, Container, image_version, read_doc
 from sim.serve_command.errors import CommandError
 from sim.serve_command.paste import clean
 from sim.serve_command.shell import ASSIGNMENT, BEFORE_ASSIGNMENTS, Word, commands
+from sim.struct_errors import show
 
 PROGRAMS: dict[str, Engine] = {"vllm": "vllm", "sglang": "sglang"}
 MODULES: dict[str, Engine] = {
@@ -61,7 +62,7 @@ def _no_server(words: list[str]) -> str:
     for program, following in itertools.pairwise(words):
         if program.rpartition("/")[2] in PROGRAMS:
             near = did_you_mean(following, ["serve"])
-            return f"`{program} {following[:30]}` starts no server{near}; {EXPECTED}"
+            return f"{show(f'{program} {following}')} starts no server{near}; {EXPECTED}"
     return f"no server is started here; {EXPECTED}"
 
 

@@ -20,7 +20,6 @@ from sim.serve_command.manifest import containers, is_manifest
 from sim.serve_command.paste import clean, plain
 from sim.serve_command.sglang_flags import SGLANG
 from sim.serve_command.shell import MAX_CHARACTERS, MAX_WORDS, Word, commands
-from sim.serve_command.values import as_text
 from sim.serve_command.vllm_flags import VLLM
 from sim.struct_errors import show
 
@@ -108,7 +107,7 @@ def _configured(arguments: Arguments, table: FlagTable, other: FlagTable) -> Arg
         raise CommandError(f"{paths[1].place}: --config is given twice; the engine takes one file")
     configured = read_arguments(config_words(paths[0].value), table, other)
     if any(given.target == "config" for given in configured.given):
-        raise CommandError(f"--config {paths[0].value}: names another --config")
+        raise CommandError(f"--config {show(paths[0].value)}: names another --config")
     return configured
 
 
@@ -144,7 +143,7 @@ def _last_of(given: Sequence[Given], notes: list[str]) -> dict[str, Given]:
 
 
 def _shown(given: Given) -> str:
-    return f"{given.name} {as_text(given.value)[:60]} ({given.place})"
+    return f"{given.name} {show(given.value)} ({given.place})"
 
 
 def _values(engine: str, settings: Mapping[str, Given]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ def outcome(words: Any) -> None:
         refusal = str(problem)
     else:
         assert isinstance(command, ServeCommand)
+        assert not any("\n" in line for line in (*command.notes, *command.ignored))
         return
     assert "\n" not in refusal
     assert len(refusal) < 1000
@@ -74,6 +75,7 @@ TEXT_FIELDS = ("model", "tokenizer", "revision", "hf_config_path", "quantization
 TEXT_FIELDS += ("mamba_radix_cache_strategy",)
 DECIMALS = ("cpu_offload_gb", "swap_space", "mamba_full_memory_ratio", "swa_full_tokens_ratio")
 JSON_OR_OTHERS = {"hf_overrides", "limit_mm_per_prompt", "config", "device_ids", "cuda_graph_sizes", ""}
+JSON_OR_OTHERS |= {"enable_dp_attention"}  # goes with some sizes only
 
 
 def simple_flags(table: FlagTable) -> list[Flag]:
