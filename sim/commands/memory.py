@@ -14,6 +14,8 @@ from sim.commands.memory_options import parse
 from sim.commands.memory_words import cut, split_words
 from sim.errors import MemoryLedgerError
 from sim.memory import MemorySettings
+from sim.memory.remedies import Remedy, remedies_of
+from sim.memory.sglang_remedies import sglang_remedies_of
 from sim.memory_request import Ledger, MemoryRequest, ledger_of, like_log, request_of_command, with_log
 from sim.memory_request.from_command import flag_settings, gpus_of
 from sim.memory_request.from_log import settings_of_log
@@ -24,6 +26,7 @@ from sim.units import GIB
 _OWN_SETTINGS = ("vllm_version", "weight_dtype", "kv_cache_tokens", "non_kv_bytes")
 _MOST_BYTES = 2**20  # of a file with a command
 _PICTURES = {".png", ".svg"}
+_BAR_COLUMNS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ def memory_command(options: MemoryOptions) -> None:
     requests = {name: _request(one) for name, one in asked.items()}
     ledgers = {name: ledger_of(request) for name, request in requests.items()}
     if options.out is not None:
-        from sim.report.ledger_bar import draw_bars
+        from sim.report.ledger_chart import draw_bars
 
         draw_bars(ledgers, options.out)
     if options.as_json:
@@ -63,8 +66,10 @@ def _document(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledge
     from sim.memory.document import ledger_document
 
     documents = [
-        ledger_document(ledgers[name])
-        | {"read_as": request.model.read_as, "ignored": list(request.ignored), "notes": list(request.notes)}
+        ledger_document(
+            ledgers[name], model=request.model, gpu=request.gpus[0].name, remedies=_remedies(request, ledgers[name])
+        )
+        | {"ignored": list(request.ignored), "notes": list(request.notes)}
         for name, request in requests.items()
     ]
     if len(documents) == 1:
@@ -73,14 +78,14 @@ def _document(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledge
 
 
 def _show(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledger]) -> None:
-    from rich.console import Console
+    from sim.report.terminal import plain_console
 
-    console = Console()
+    console = plain_console()
     for request in requests.values():
         for note in request.notes:
-            console.print(f"note: {note}", style="dim", markup=False, highlight=False)
+            console.print(f"note: {note}", style="dim")
         if request.ignored:
-            console.print(f"ignored, for it leaves memory as it is: {', '.join(request.ignored)}", style="dim", markup=False, highlight=False)
+            console.print(f"ignored, for it leaves memory as it is: {', '.join(request.ignored)}", style="dim")
     if len(ledgers) > 1:
         from sim.report.ledger_compare import compare_table
 
@@ -163,14 +168,17 @@ def _command(words: list[str]) -> ServeCommand:
         return _with_flags(read_command(_text(Path(first))), words[1:])
     if len(words) > 1 and " " in first.strip():  # pasted in quotes, with more flags after it
         return _with_flags(read_command(first), words[1:])
-    return read_command(words[0] if len(words) == 1 else words)
+    command = read_command(words[0] if len(words) == 1 else words)
+    if first.startswith("-"):  # flags alone are vLLM's here, and nobody needs to be told
+        return replace(command, notes=tuple(note for note in command.notes if not note.startswith("no program")))
+    return command
 
 
 def _with_flags(command: ServeCommand, words: Sequence[str]) -> ServeCommand:
     """Return a command with more flags: what they say goes before."""
     if not words:
         return command
-    flags = read_command(list(words))
+    flags = _command(list(words))
     said = {
         field.name: value
         for field in fields(flags)
@@ -197,7 +205,7 @@ def _of_scenario(path: Path, words: list[str], options: MemoryOptions, own: dict
     from sim.strict_yaml import apply_overrides, decode, load_yaml
 
     scenario = decode(apply_overrides(load_yaml(path), list(options.overrides)), Scenario)
-    command = read_command(words) if words else ServeCommand(engine="vllm")
+    command = _command(words) if words else ServeCommand(engine="vllm")
     model = load_model(command.model or scenario.model)
     notes = [*command.notes]
     changes = flag_settings(command, model, notes) | own

@@ -80,7 +80,7 @@ def test_names_as_pasted_weigh_what_was_loaded(name: str, tensor_parallel_size: 
     """The quantisation in the name is the scheme."""
     model = load_model(name)
     loaded = model.weight_bytes("auto", tensor_parallel_size) + model.rotary_table_bytes
-    assert loaded / GIB == pytest.approx(loaded_gib, rel=0.02)
+    assert loaded / GIB == pytest.approx(loaded_gib, rel=0.025)
 
 
 @pytest.mark.parametrize(
