@@ -69,7 +69,8 @@ validation: setup ## Judge profiles and simulator against public measurements; p
 	  $(DATA)/measurements/micro_vllm_step_times_qwen.csv --check --out notebooks/validation
 	$(BIN)/kvcliff validate e2e $(DATA)/measurements --jobs 2 --check --out notebooks/validation
 	$(BIN)/kvcliff validate cliff $(DATA)/cpu_cliff --check --out notebooks/validation
-	$(BIN)/python notebooks/readme_tables.py validation
+	$(BIN)/kvcliff validate memory $(DATA)/capacity_cases/cases.jsonl --check --out notebooks/validation
+	$(BIN)/python notebooks/readme_tables.py validation memory
 
 bench: setup $(if $(COMPILED),compiled) ## Measure the simulator's speed (five minutes); BENCH="conv2000 sess48" COMPILED=1 PROFILE=conv2000 RECORD=1
 	PYTHONPATH=tests:$(if $(COMPILED),.compiled,.) $(BIN)/python -P -m bench $(BENCH) --data $(DATA) $(if $(PROFILE),--profile $(PROFILE)) $(if $(RECORD),--record)

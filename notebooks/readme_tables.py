@@ -28,6 +28,7 @@ SCENARIOS = ROOT / "scenarios"
 README, PICTURE = ROOT / "README.md", ROOT / "notebooks" / "pictures" / "l4-qwen3-4b-fp8.png"
 
 VALIDATION = ROOT / "notebooks" / "validation" / "e2e.md"
+MEMORY = ROOT / "notebooks" / "validation" / "memory.md"
 BENCHMARKS = ROOT / "notebooks" / "benchmarks.md"
 
 BASE = "l4-qwen3-4b-fp8"
@@ -153,6 +154,13 @@ def validation_table() -> str:
     return markdown(["metric, regime", "limit", "together", *(f"`{source}`" for source in REQUIRED_SOURCES)], rows)
 
 
+def memory_table() -> str:
+    """Return what the page of posted start-ups holds the ledger against."""
+    lines = [line for line in MEMORY.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    return markdown(rows[0], rows[1:])
+
+
 def speed_table() -> str:
     """Return the targets of the newest full benchmark of each build, and where it was measured."""
     sections = BENCHMARKS.read_text(encoding="utf-8").split("\n## ")[1:]
@@ -250,7 +258,7 @@ def draw_picture(result: Result) -> None:
 def main() -> None:
     """Run everything, draw the picture, rewrite the tables; with the name of a page's table only that one."""
     text = README.read_text(encoding="utf-8")
-    from_pages = {"validation": validation_table, "speed": speed_table}
+    from_pages = {"validation": validation_table, "memory": memory_table, "speed": speed_table}
     if len(sys.argv) > 1:
         told = dict(tables_in(text)) | {name: from_pages[name]() for name in sys.argv[1:]}
         README.write_text(with_tables(text, told), encoding="utf-8")

@@ -26,9 +26,9 @@ from sim.scenario import (
     TraceSpec,
 )
 from sim.scheduling.continuous import SchedulerConfig
+from sim.startup_log import StartupFacts, read_startup_log
 from sim.steptime.pricing import AnyProfile, StepTimes, find_gpu, find_profile, price
 from sim.steptime.pricing import Engine as StepEngine
-from sim.startup_log import StartupFacts, read_startup_log
 from sim.steptime.profile import Frontend
 from sim.workload_spec import (
     ConstantSpec,

@@ -199,6 +199,7 @@ def test_table_of_sensitivities(tables: ModuleType) -> None:
 def test_table_of_the_validation(tables: ModuleType) -> None:
     """It is the committed page's, column by column."""
     assert _told(tables)["validation"] == tables.validation_table()
+    assert _told(tables)["memory"] == tables.memory_table()
 
 
 def test_table_of_speed(tables: ModuleType) -> None:

@@ -42,7 +42,11 @@ _FLAGS: tuple[tuple[str, str, Any], ...] = (
     (r"KV (\d+) GiB", "kv_cache_memory_bytes", lambda text: int(text) * GIB),
     (r"mamba_ssm_cache_dtype[ =]*(\w+)", "mamba_ssm_cache_dtype", str),
     (r"(--language-model-only)", "language_model_only", bool),
-    (r"prefix caching (?:on|align)|(?:, |^)prefix caching(?:,|$)|--enable-prefix-caching", "enable_prefix_caching", None),
+    (
+        r"prefix caching (?:on|align)|(?:, |^)prefix caching(?:,|$)|--enable-prefix-caching",
+        "enable_prefix_caching",
+        None,
+    ),
 )
 _OFF = re.compile(r"prefix caching (?:auto-)?(?:off|disabled)")
 
@@ -53,18 +57,42 @@ CHOSEN: Mapping[str, tuple[str, dict[str, Any]]] = MappingProxyType(
         "qwen3moe-fp8kv-221k-refused": ("model, from its bytes a token", {"model": "Qwen3-30B-A3B"}),
         "unnamed-102gib-32k-2026-01": ("model, from its bytes a token", {"model": "Llama-3.1-8B"}),
         "unnamed-tp2-100k-2025-12": ("model, from its bytes a token", {"model": "Qwen3-14B"}),
-        "tpu-v5e8-llama8b-refused": ("model and block size", {"model": "Llama-3.1-8B", "block_size": 512, "vllm_version": "0.9.0"}),
+        "tpu-v5e8-llama8b-refused": (
+            "model and block size",
+            {"model": "Llama-3.1-8B", "block_size": 512, "vllm_version": "0.9.0"},
+        ),
         "qwen3-coder-30b-l40s-tp4": ("model of the class", {"model": "Qwen3-Coder-30B-A3B-Instruct"}),
-        "gemma4-26b-thor-85": ("KV type, step budget", {"kv_cache_dtype": "fp8", "max_num_batched_tokens": 2048, "vllm_version": "0.20.0"}),
-        "gemma4-e2b-qat-t4": ("step budget, version", {"max_num_batched_tokens": 4096, "vllm_version": "0.22.0", "gpu": "T4"}),
-        "qwen36-35b-a3b-mtp-hybrid-slots": ("blocks, from the print", {"num_gpu_blocks_override": 796, "speculative_method": "mtp"}),
+        "gemma4-26b-thor-85": (
+            "KV type, step budget",
+            {"kv_cache_dtype": "fp8", "max_num_batched_tokens": 2048, "vllm_version": "0.20.0"},
+        ),
+        "gemma4-e2b-qat-t4": (
+            "step budget, version",
+            {"max_num_batched_tokens": 4096, "vllm_version": "0.22.0", "gpu": "T4"},
+        ),
+        "qwen36-35b-a3b-mtp-hybrid-slots": (
+            "blocks, from the print",
+            {"num_gpu_blocks_override": 796, "speculative_method": "mtp"},
+        ),
         "qwen-27b-hybrid-8k-652blocks": ("model, version", {"model": "Qwen3.6-27B", "vllm_version": "0.22.0"}),
         "qwen35-9b-hybrid-16k": ("KV type, prefix caching", {"kv_cache_dtype": "fp8", "enable_prefix_caching": True}),
-        "qwen35-122b-thor-nomtp": ("KV type, prefix caching", {"kv_cache_dtype": "fp8", "enable_prefix_caching": True, "vllm_version": "0.20.0"}),
-        "qwen35-122b-thor-mtp": ("KV type, prefix caching", {"kv_cache_dtype": "fp8", "enable_prefix_caching": True, "vllm_version": "0.20.0"}),
-        "qwen38-27b-nvfp4-5090-eager-204800-refused": ("KV type, prefix caching", {"kv_cache_dtype": "fp8", "enable_prefix_caching": True}),
+        "qwen35-122b-thor-nomtp": (
+            "KV type, prefix caching",
+            {"kv_cache_dtype": "fp8", "enable_prefix_caching": True, "vllm_version": "0.20.0"},
+        ),
+        "qwen35-122b-thor-mtp": (
+            "KV type, prefix caching",
+            {"kv_cache_dtype": "fp8", "enable_prefix_caching": True, "vllm_version": "0.20.0"},
+        ),
+        "qwen38-27b-nvfp4-5090-eager-204800-refused": (
+            "KV type, prefix caching",
+            {"kv_cache_dtype": "fp8", "enable_prefix_caching": True},
+        ),
         "glm53-flash-h200-tp8": ("version, prefix caching", {"vllm_version": "0.30.0", "enable_prefix_caching": True}),
-        "glm53-flash-tp4-41gib": ("KV type, version", {"kv_cache_dtype": "fp8_ds_mla", "vllm_version": "0.30.0", "enable_prefix_caching": False}),
+        "glm53-flash-tp4-41gib": (
+            "KV type, version",
+            {"kv_cache_dtype": "fp8_ds_mla", "vllm_version": "0.30.0", "enable_prefix_caching": False},
+        ),
         "h100-gptoss120b-16k": ("utilisation: 0.95 closes", {"gpu_memory_utilization": 0.95}),
         "llama31-8b-3090-20k": ("version", {"vllm_version": "0.6.4"}),
         "llama31-8b-3090-29k-refused": ("version", {"vllm_version": "0.6.4"}),
@@ -116,7 +144,9 @@ def read_memory_cases(path: Path) -> tuple[list[MemoryCase], dict[str, str]]:
 
 
 def _is_startup(row: Mapping[str, Any]) -> bool:
-    return row["kind"] != "K4" or any(key in row["observed"] for key in ("start_ok", "start_ok_v0_26", "max_concurrency_x"))
+    return row["kind"] != "K4" or any(
+        key in row["observed"] for key in ("start_ok", "start_ok_v0_26", "max_concurrency_x")
+    )
 
 
 def _case(row: Mapping[str, Any]) -> MemoryCase:
@@ -166,7 +196,9 @@ def _gpus(text: str | None, seen: Mapping[str, Any]) -> tuple[Gpu, ...]:
         return tuple(map(load_gpu, names))
     except CatalogError:
         shown = seen.get("gpu_total_gib") or seen.get("total_gpu_memory_gib") or _in_brackets(text)
-        near = [gpu for gpu in map(load_gpu, gpu_names()) if shown and abs(gpu.usable_bytes / GIB / shown - 1) < _SAME_SIZE]
+        near = [
+            gpu for gpu in map(load_gpu, gpu_names()) if shown and abs(gpu.usable_bytes / GIB / shown - 1) < _SAME_SIZE
+        ]
         return tuple(near[:1])
 
 
@@ -198,7 +230,10 @@ def _stated(row: Mapping[str, Any], model: Model) -> Iterator[tuple[str, Any]]:
 
 def _version(row: Mapping[str, Any]) -> str | None:
     """Return the version a case prints, or infers from the log's form; the first it names."""
-    texts: Sequence[str] = (str(row.get("engine_version") or ""), str(row.get("notes") or "").partition("Version not printed")[2])
+    texts: Sequence[str] = (
+        str(row.get("engine_version") or ""),
+        str(row.get("notes") or "").partition("Version not printed")[2],
+    )
     for text in texts:
         if found := re.search(r"\b(\d+\.\d+(?:\.\d+)?)", text):
             parse_version(found[1])

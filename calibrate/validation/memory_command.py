@@ -24,7 +24,7 @@ def command(cases: Path | None, *, check: bool, out: Path | None, as_json: bool)
     from rich.console import Console
 
     from calibrate.validation.memory_cases import read_memory_cases
-    from calibrate.validation.memory_report import bars, print_report, report_json
+    from calibrate.validation.memory_report import bar_table, bars, print_report, report_json
     from calibrate.validation.memory_scores import score
 
     found, left_out = read_memory_cases(cases or DEFAULT_FILE)
@@ -33,9 +33,11 @@ def command(cases: Path | None, *, check: bool, out: Path | None, as_json: bool)
         from calibrate.validation.page import write_page
 
         intro = (
-            "# The memory ledger against posted start-ups\n\nEvery number on this page comes from `kvcliff validate memory`. "
+            "# The memory ledger against posted start-ups\n\n"
+            "Every number on this page comes from `kvcliff validate memory`. "
             "A star marks a case where a setting that no source states was chosen. The formula is KV memory / "
-            "(2 x layers x KV heads / TP x head_dim x bytes / PP), against what fits by the engine's own print."
+            "(2 x layers x KV heads / TP x head_dim x bytes / PP), against what fits by the engine's own print.\n\n"
+            f"{bar_table(scores)}"
         )
         write_page(out / "memory.md", intro, lambda console: print_report(console, scores, left_out), PAGE_WIDTH)
     if as_json:

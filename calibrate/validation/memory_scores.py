@@ -39,19 +39,10 @@ class Score:
 
     @property
     def token_error(self) -> float | None:
-        """Of tokens that follow from the printed KV memory; of what the print's rounding leaves open, the least."""
+        """Of tokens that follow from the printed KV memory."""
         if self.given is None or self.case.tokens is None:
             return None
         return self.given.kv_cache_tokens / self.case.tokens - 1
-
-    @property
-    def token_error_beyond_rounding(self) -> float | None:
-        """The same, less what the two decimals of the printed GiB explain."""
-        if self.at_low is None or self.at_high is None or self.case.tokens is None:
-            return self.token_error
-        low, high = self.at_low.kv_cache_tokens, self.at_high.kv_cache_tokens
-        nearest = min(max(self.case.tokens, low), high)
-        return nearest / self.case.tokens - 1
 
     @property
     def concurrency_within_rounding(self) -> bool | None:
@@ -60,7 +51,7 @@ class Score:
         if self.given is None or self.at_low is None or self.at_high is None or printed is None:
             return self.concurrency_as_printed
         half = 0.5 * 10**-self.case.concurrency_digits + 1e-9
-        return self.at_low.max_concurrency - half <= printed <= self.at_high.max_concurrency + half
+        return bool(self.at_low.max_concurrency - half <= printed <= self.at_high.max_concurrency + half)
 
     @property
     def concurrency_as_printed(self) -> bool | None:
@@ -68,7 +59,7 @@ class Score:
         printed = self.case.max_concurrency
         if self.given is None or printed is None:
             return None
-        return abs(self.given.max_concurrency - printed) <= 0.5 * 10**-self.case.concurrency_digits + 1e-9
+        return bool(abs(self.given.max_concurrency - printed) <= 0.5 * 10**-self.case.concurrency_digits + 1e-9)
 
     @property
     def same_verdict(self) -> bool | None:
@@ -79,7 +70,7 @@ class Score:
 
     @property
     def blocks_off(self) -> float | None:
-        """How far the largest max_model_len is from the printed one, in blocks, beyond the rounding of the KV memory."""
+        """How far the largest max_model_len is from the printed one, in blocks, beyond the KV memory's rounding."""
         printed = self.case.estimated_max_model_len
         if printed is None or self.given is None or self.at_low is None or self.at_high is None:
             return None
@@ -141,7 +132,9 @@ def score(case: MemoryCase) -> Score:
     given = low = high = predicted = None
     if case.kv_bytes is not None:
         asked = _asked(case, gpus)
-        given, low, high = (asked(case.kv_bytes + more) for more in (0, -case.kv_rounding_bytes, case.kv_rounding_bytes))
+        given, low, high = (
+            asked(case.kv_bytes + more) for more in (0, -case.kv_rounding_bytes, case.kv_rounding_bytes)
+        )
     elif case.settings.kv_override is not None:
         given = memory_ledger(gpus[0], case.model, case.settings)
     if case.gpus and case.settings.kv_override is None and case.is_predictable:
@@ -152,11 +145,15 @@ def score(case: MemoryCase) -> Score:
 def _asked(case: MemoryCase, gpus: Sequence[Gpu]) -> Callable[[int], MemoryLedger]:
     """Return the ledger of a case by its KV memory; below zero it is what the rest leaves."""
     limits = batch_limits(min(gpus, key=lambda gpu: gpu.usable_bytes), case.model, case.settings)
-    budget = {"max_num_batched_tokens": limits.max_num_batched_tokens, "max_num_seqs": limits.max_num_seqs}
     roomy = replace(gpus[0], visible_bytes=_ROOMY_BYTES)
 
     def at(kv_bytes: int) -> MemoryLedger:
-        settings = replace(case.settings, kv_cache_memory_bytes=None, **budget)
+        settings = replace(
+            case.settings,
+            kv_cache_memory_bytes=None,
+            max_num_batched_tokens=limits.max_num_batched_tokens,
+            max_num_seqs=limits.max_num_seqs,
+        )
         if settings.kv_override is None and kv_bytes > 0:
             settings = replace(settings, kv_cache_memory_bytes=kv_bytes)
         elif settings.kv_override is None:

@@ -65,8 +65,8 @@ def weight_scheme(name: str) -> WeightScheme:
 # Bits a weight takes with its scales. AWQ's 0.53 B is measured (Qwen3-14B-AWQ loads 9.44 GiB, an 8B merge 5.8);
 # GPTQ's is 4 bits with a 16-bit scale and a 4-bit zero point a group of 128 (Qwen2.5-72B: 38.53 GiB).
 _AWQ_BITS, _GPTQ_BITS, _GROUP_BITS, _NVFP4_BITS, _MXFP4_BITS = 4.24, 4.156, 4.125, 4.5, 4.25
-# What NVIDIA's NVFP4 checkpoints of hybrids and of MLA models (Qwen3.5, DeepSeek V3.1) list as left out. Recurrent layers
-# stay in 16 bits in the 122B (70.47 GiB printed, 68.8 here) and go to 8 in the 27B (about 23 GiB, 20.6 here).
+# What NVIDIA's NVFP4 checkpoints of hybrids and of MLA models (Qwen3.5, DeepSeek V3.1) list as left out. Recurrent
+# layers stay in 16 bits in the 122B (70.47 GiB printed, 68.8 here), 8 in the 27B (about 23 GiB, 20.6 here).
 _KEPT_BY_NVFP4 = ("shared_experts", "kv_a_proj_with_mqa", "kv_b_proj", "q_a_proj", "q_b_proj")
 _HALVED_BY_NVFP4 = Rule("linear_attn", 8.0)
 SCHEMES: dict[str, WeightScheme] = {
@@ -80,7 +80,9 @@ SCHEMES: dict[str, WeightScheme] = {
     "gptq-int4": WeightScheme("gptq-int4", "int4", _GPTQ_BITS),
     **{name: WeightScheme(name, "int4", _GROUP_BITS) for name in ("w4a16", "int4-autoround")},
     "bnb-4bit": WeightScheme("bnb-4bit", "int4", 4.5),  # a 32-bit maximum a block of 64 weights
-    "nvfp4": WeightScheme("nvfp4", "nvfp4", _NVFP4_BITS, (*(Rule(part, BITS16) for part in _KEPT_BY_NVFP4), _HALVED_BY_NVFP4)),
+    "nvfp4": WeightScheme(
+        "nvfp4", "nvfp4", _NVFP4_BITS, (*(Rule(part, BITS16) for part in _KEPT_BY_NVFP4), _HALVED_BY_NVFP4)
+    ),
     # of gpt-oss, where the experts alone are in 4 bits
     "mxfp4": WeightScheme("mxfp4", "mxfp4", _MXFP4_BITS, (Rule("self_attn", BITS16),), pads_experts=True),
 }

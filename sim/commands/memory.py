@@ -140,7 +140,9 @@ def _request(options: MemoryOptions) -> MemoryRequest:
     if options.gpu is None:
         raise MemoryLedgerError("--gpu is missing: say which GPU it runs on, e.g. --gpu L4")
     if not words:
-        raise MemoryLedgerError("nothing to account for: give a scenario, a start command, or --model with vLLM's flags")
+        raise MemoryLedgerError(
+            "nothing to account for: give a scenario, a start command, or --model with vLLM's flags"
+        )
     return request_of_command(command, options.gpu, options.gpus, own)
 
 
@@ -184,9 +186,7 @@ def _with_flags(command: ServeCommand, words: Sequence[str]) -> ServeCommand:
         for field in fields(flags)
         if field.name not in {"engine", "ignored", "notes"} and (value := getattr(flags, field.name)) is not None
     }
-    return replace(
-        command, **said, ignored=(*command.ignored, *flags.ignored), notes=(*command.notes, *flags.notes)
-    )
+    return replace(command, **said, ignored=(*command.ignored, *flags.ignored), notes=(*command.notes, *flags.notes))
 
 
 def _text(path: Path) -> str:

@@ -10,7 +10,9 @@ from sim.commands.memory_words import split_words
 
 _SETTINGS = ("vllm_version", "weight_dtype", "kv_cache_tokens", "non_kv_bytes")
 OPTIONS: list[click.Parameter] = [
-    click.Option(["--gpu"], metavar="NAME", help="GPU of the catalog, e.g. L4; several joined by commas: one a pipeline stage."),
+    click.Option(
+        ["--gpu"], metavar="NAME", help="GPU of the catalog, e.g. L4; several joined by commas: one a pipeline stage."
+    ),
     click.Option(["--gpus"], type=click.IntRange(1, 100_000), metavar="N", help="How many GPUs the machine has."),
     click.Option(
         ["--log"],
@@ -24,8 +26,17 @@ OPTIONS: list[click.Parameter] = [
         metavar="FLAGS",
         help="Set these flags (or this other command or scenario) beside the first. Repeatable.",
     ),
-    click.Option(["--out"], type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw the memory as .png or .svg."),
-    click.Option(["--vllm-version"], metavar="X.Y.Z", help="Whose rules and words; where the command does not tell.  [default: 0.32.0]"),
+    click.Option(
+        ["--out"],
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Draw the memory as .png or .svg.",
+    ),
+    click.Option(
+        ["--vllm-version"],
+        metavar="X.Y.Z",
+        help="Whose rules and words; where the command does not tell.  [default: 0.32.0]",
+    ),
     click.Option(["--weight-dtype"], metavar="TYPE", help="fp8, bf16, awq, ...; auto is the checkpoint's own."),
     click.Option(["--kv-cache-tokens"], type=int, metavar="N", help="What the engine's own log says."),
     click.Option(["--non-kv-bytes"], type=int, metavar="N", help="Measured: what the budget holds besides KV, a GPU."),

@@ -9,8 +9,25 @@ from sim.catalog.layers import LayerKv, RecurrentState
 from sim.errors import MemoryLedgerError, one_of
 from sim.memory.settings import MemorySettings
 
-_HEADS = ("mtp", "eagle", "eagle3", "deepseek_mtp", "qwen3_next_mtp", "qwen3_5_mtp", "glm4_moe_mtp", "ernie_mtp", "mimo_mtp",
-          "longcat_flash_mtp", "pangu_ultra_moe_mtp", "nextn", "dflash", "gemma4_mtp", "step3p5_mtp", "exaone_moe_mtp", "nemotron_h_mtp")
+_HEADS = (
+    "mtp",
+    "eagle",
+    "eagle3",
+    "deepseek_mtp",
+    "qwen3_next_mtp",
+    "qwen3_5_mtp",
+    "glm4_moe_mtp",
+    "ernie_mtp",
+    "mimo_mtp",
+    "longcat_flash_mtp",
+    "pangu_ultra_moe_mtp",
+    "nextn",
+    "dflash",
+    "gemma4_mtp",
+    "step3p5_mtp",
+    "exaone_moe_mtp",
+    "nemotron_h_mtp",
+)
 _SHARING = ("mtp", "gemma4_mtp")
 _MODELS = ("draft_model", "standalone")
 _WITHOUT_KV = ("ngram", "ngram_gpu", "suffix", "medusa", "mlp_speculator", "extract_hidden_states")
@@ -68,7 +85,9 @@ def _attention_like(model: Model) -> LayerKv:
     """Return what an attention layer of the model keeps that is neither a window nor a state."""
     for layer in reversed(model.kv_layers):
         if layer and not any(
-            isinstance(kind, RecurrentState) or getattr(kind, "window_tokens", None) or getattr(kind, "chunk_tokens", None)
+            isinstance(kind, RecurrentState)
+            or getattr(kind, "window_tokens", None)
+            or getattr(kind, "chunk_tokens", None)
             for kind in layer
         ):
             return layer

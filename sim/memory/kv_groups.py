@@ -29,7 +29,7 @@ class KvGroup:
     def blocks_for(self, tokens: int, in_flight_tokens: int) -> int:
         """Return the most blocks a request of so many tokens holds at once, as vLLM reserves them.
 
-        `in_flight_tokens` are scheduled at once and not yet settled: the step budget, times two where two steps overlap.
+        `in_flight_tokens` are scheduled and not yet settled: the step budget, times two where steps overlap.
         """
         match self.keeps:
             case Keeps.ALL:

@@ -117,7 +117,9 @@ def kv_layout(model: Model, settings: MemorySettings, stage: range | None = None
         groups.append(KvGroup(Keeps.STATE, 0, settings.block_size, state_blocks=1))  # tokens not yet pooled
     if len(dealt) == 1:
         here_all = [kept for layer, kept in everywhere if layer in stage or (last and layer >= stage.stop)]
-        block_bytes = math.ceil(round(sum(kept.token_bytes * kept.block_size or kept.page_bytes for kept in here_all), 6))
+        block_bytes = math.ceil(
+            round(sum(kept.token_bytes * kept.block_size or kept.page_bytes for kept in here_all), 6)
+        )
     else:
         block_bytes = max(sizes) * dealt[0][0].page_bytes
     if not block_bytes:
@@ -191,7 +193,9 @@ def _kept_by_layer(model: Model, settings: MemorySettings, dtype: KvDtype) -> li
 
 def _full_precision_layers(layers: list[tuple[KvKind, ...]], dtype: KvDtype) -> set[int]:
     """Return the layers that a format leaves in 16 bits: the first and last of those with attention."""
-    attending = [index for index, layer in enumerate(layers) if any(not isinstance(one, RecurrentState) for one in layer)]
+    attending = [
+        index for index, layer in enumerate(layers) if any(not isinstance(one, RecurrentState) for one in layer)
+    ]
     half = dtype.full_precision_layers // 2
     return {*attending[:half], *attending[len(attending) - half :]} if half else set()
 
@@ -205,7 +209,11 @@ def _is_skipped(index: int, kind: KvKind, settings: MemorySettings) -> bool:
 def _attention(kind: AttentionKv | LatentKv | IndexerKv, settings: MemorySettings, dtype: KvDtype) -> _Kept:
     size = token_bytes(kind, dtype, settings.tensor_parallel_size)
     keeps, span = Keeps.ALL, 0
-    if isinstance(kind, AttentionKv) and not settings.disable_hybrid_kv_cache_manager and has_hybrid_groups(settings.vllm_version):
+    if (
+        isinstance(kind, AttentionKv)
+        and not settings.disable_hybrid_kv_cache_manager
+        and has_hybrid_groups(settings.vllm_version)
+    ):
         if kind.window_tokens is not None:
             keeps, span = Keeps.WINDOW, kind.window_tokens
         elif kind.chunk_tokens is not None:

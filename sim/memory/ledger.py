@@ -99,12 +99,16 @@ class MemoryLedger:
     def kv_cache_tokens(self) -> int:
         """What this version prints as "GPU KV cache size"."""
         return printed_tokens(
-            self.layout, self.num_gpu_blocks, self.limits.max_model_len, self.in_flight_tokens, self.settings.vllm_version
+            self.layout,
+            self.num_gpu_blocks,
+            self.limits.max_model_len,
+            self.in_flight_tokens,
+            self.settings.vllm_version,
         )
 
     @property
     def capacity_tokens(self) -> int:
-        """Tokens of context that fit, whatever the version prints: of requests of max_model_len where kinds are mixed."""
+        """Tokens of context that fit, whatever is printed: of requests of max_model_len where kinds are mixed."""
         if self.layout.is_uniform:
             return self.num_gpu_blocks * self.layout.block_size * self.layout.context_parallel_size
         return int(self.max_concurrency * self.limits.max_model_len)
@@ -137,14 +141,14 @@ def memory_ledger(gpu: Gpu | Sequence[Gpu], model: Model, settings: MemorySettin
     stages = settings.stages(model.num_hidden_layers)
     gpus = [gpu] * len(stages) if isinstance(gpu, Gpu) else list(gpu)
     if len(gpus) != len(stages):
-        raise MemoryLedgerError(f"{len(gpus)} kinds of GPU for {len(stages)} pipeline stages: give one, or one for each")
+        raise MemoryLedgerError(
+            f"{len(gpus)} kinds of GPU for {len(stages)} pipeline stages: give one, or one for each"
+        )
     smallest = min(gpus, key=lambda one: one.usable_bytes)
     fits = settings.max_model_len == AUTO_FIT
     asked = replace(settings, max_model_len=None) if fits else settings
     limits = batch_limits(smallest, model, asked)
-    ranks = tuple(
-        rank_memory(one, model, asked, limits, layers) for one, layers in zip(gpus, stages, strict=True)
-    )
+    ranks = tuple(rank_memory(one, model, asked, limits, layers) for one, layers in zip(gpus, stages, strict=True))
     if fits:
         limits = replace(limits, max_model_len=max(1, min(limits.max_model_len, _longest(ranks, asked, limits))))
     return MemoryLedger(

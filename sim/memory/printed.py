@@ -1,7 +1,7 @@
-""""GPU KV cache size: N tokens": what the engine means by it, which changed.
+"""What the engine means by the tokens of "GPU KV cache size", which changed.
 
-    up to 0.20    blocks // groups x block size: for a model with windows or states far below what fits
-    from 0.21     concurrency x max_model_len
+up to 0.20    blocks // groups x block size: for a model with windows or states far below what fits
+from 0.21     concurrency x max_model_len
 """
 
 from sim.memory.kv_layout import KvLayout
@@ -18,7 +18,7 @@ def printed_tokens(layout: KvLayout, blocks: int, max_model_len: int, in_flight_
 def blocks_of_printed(
     layout: KvLayout, tokens: int, max_model_len: int, in_flight_tokens: int, vllm_version: str
 ) -> int:
-    """Return the fewest blocks for which this version prints at least so many tokens: the inverse, to a block or two."""
+    """Return the fewest blocks for which this version prints at least so many tokens: the inverse."""
     if layout.is_uniform:
         return tokens // (layout.block_size * layout.context_parallel_size)
     if prints_concurrency_tokens(vllm_version):

@@ -14,7 +14,7 @@ from sim.memory.settings import BatchLimits, MemorySettings
 from sim.memory.versions import checks_whole_model
 from sim.units import GIB, gib
 
-# Of 38 posted load sizes those of 16-bit models are met within 1 %; quantised ones load up to 5 % more than their shape.
+# Of 38 posted load sizes those of 16-bit models are met within 1 %; quantised ones load up to 5 % more.
 SIXTEEN_BIT = ("bf16", "bfloat16", "fp16", "float16", "fp32")
 _PLAIN_SPREAD, _QUANTISED_SPREAD = (0.99, 1.01), (0.97, 1.05)
 
@@ -123,9 +123,7 @@ def _given_blocks(settings: MemorySettings, layout: KvLayout, limits: BatchLimit
     if settings.kv_cache_tokens is None:
         return None
     in_flight = settings.in_flight_tokens(limits.max_num_batched_tokens)
-    return blocks_of_printed(
-        layout, settings.kv_cache_tokens, limits.max_model_len, in_flight, settings.vllm_version
-    )
+    return blocks_of_printed(layout, settings.kv_cache_tokens, limits.max_model_len, in_flight, settings.vllm_version)
 
 
 def _given_bytes(settings: MemorySettings, budget_bytes: int) -> int | None:

@@ -35,21 +35,27 @@ def exactly(size_bytes: int) -> ByteRange:
 def activation_peak(model: Model, limits: BatchLimits, settings: MemorySettings, *, samples: bool = True) -> ByteRange:
     """Return the peak of activations in the engine's profile run, on one GPU.
 
-    `samples` is false on the stages of a pipeline before the last, and there is no sampling. Three things peak one after the other, so `likely` is the largest:
+    `samples` is false on the stages of a pipeline before the last. Three things peak one after the other, so `likely`
+    is the largest:
 
     * the forward pass of a full batch: tokens x 2 B x (3 x intermediate / TP + 5 x hidden); with experts, the
       routed copies of each token take the place of the MLP;
     * sampling: sequences x vocabulary x bytes a logit (versions.py), beside the hidden states that led there;
     * an encoder's pass over the largest images.
 
-    The 5 is fitted to one print (LLaVA-Mistral, 16,384 tokens, 1.97 GiB; met to 2 %); up to 0.8 it is 3 (Llama-8B on a
-    3090 at 20,000 and 29,000 tokens: 2.07 and 2.99 GiB, met to 1 %). vLLM up to 0.10 often shows the forward pass alone,
-    and 0.14 once 0.8 of it, which is `low`. What other prints leave unexplained (RTX 5090, L40S) reaches 1.43 x both at
-    once; `high` is 1.5 x. Encoders: Qwen3-VL leaves 2.0 and 2.7 GiB where all else is small, Gemma nothing to be seen.
+    The 5 is fitted to one print (LLaVA-Mistral, 16,384 tokens, 1.97 GiB; met to 2 %); up to 0.8 it is 3 (Llama-8B on
+    a 3090 at 20,000 and 29,000 tokens: 2.07 and 2.99 GiB, met to 1 %). vLLM up to 0.10 often shows the forward pass
+    alone, and 0.14 once 0.8 of it, which is `low`. What other prints leave unexplained (RTX 5090, L40S) reaches 1.43 x
+    both at once; `high` is 1.5 x. Encoders: Qwen3-VL leaves 2.0 and 2.7 GiB where all else is small, Gemma nothing to
+    be seen.
     """
     tokens, sequences = limits.max_num_batched_tokens, limits.max_num_seqs
     first_engine = is_v0(settings.vllm_version)
-    forward = tokens * _BITS16_BYTES * _forward_width(model, settings.tensor_parallel_size, 3 if first_engine else _HIDDEN_BUFFERS)
+    forward = (
+        tokens
+        * _BITS16_BYTES
+        * _forward_width(model, settings.tensor_parallel_size, 3 if first_engine else _HIDDEN_BUFFERS)
+    )
     hidden = tokens * _BITS16_BYTES * model.hidden_size
     rows = min(sequences, tokens)
     sampling = 0

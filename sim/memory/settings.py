@@ -161,7 +161,7 @@ class MemorySettings:
         return steps * max_num_batched_tokens
 
     def stages(self, num_hidden_layers: int) -> list[range]:
-        """Return the layers of each pipeline stage: as given, or shared out as vLLM does (a rest goes to the later ones).
+        """Return the layers of each pipeline stage: as given, or shared out as vLLM does.
 
         Raises MemoryLedgerError for stages that do not add up or that have no layer.
         """

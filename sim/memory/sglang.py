@@ -4,8 +4,8 @@
     states   max_mamba_cache_size slots, or mamba_full_memory_ratio / (1 + ratio) of the rest
     KV       what is left, in tokens: one pool, or one for windows of swa_full_tokens_ratio as many tokens
 
-Rules from SGLang's own source (0.5.6) and posted logs; `shared/data/capacity_cases`, kind K2, has the cases. A token pool
-smaller than the context length is no reason to refuse: the engine starts and rejects what is longer.
+Rules from SGLang's own source (0.5.6) and posted logs; `shared/data/capacity_cases`, kind K2, has the cases. A token
+pool smaller than the context length is no reason to refuse: the engine starts and rejects what is longer.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,9 @@ from sim.units import GIB, gib
 
 _MIB = 2**20
 _STATES_PER_REQUEST = 3  # slots of one running request where prefixes are cached: its own and two kept
-_CONTEXT_BYTES = ByteRange(round(0.3 * GIB), round(0.55 * GIB), round(1.0 * GIB))  # taken before weights: 78.6 of 79.2 free
+_CONTEXT_BYTES = ByteRange(
+    round(0.3 * GIB), round(0.55 * GIB), round(1.0 * GIB)
+)  # taken before weights: 78.6 of 79.2 free
 _WINDOWS_IN_FULL = ("gpt-oss", "gemma-2", "gemma-3", "olmo")  # SGLang keeps one pool for these
 
 
@@ -40,7 +42,11 @@ class SglangSettings:
     enable_dp_attention: bool = False
 
     def __post_init__(self) -> None:
-        for name, most in (("mem_fraction_static", 1.0), ("mamba_full_memory_ratio", 100.0), ("swa_full_tokens_ratio", 1.0)):
+        for name, most in (
+            ("mem_fraction_static", 1.0),
+            ("mamba_full_memory_ratio", 100.0),
+            ("swa_full_tokens_ratio", 1.0),
+        ):
             value = getattr(self, name)
             if value is not None and not 0 < value <= most:
                 raise MemoryLedgerError(f"{name} {value!r} must be above 0 and at most {most:g}")
@@ -129,7 +135,7 @@ def rest_bytes(free_before_bytes: int, weight_bytes: int, mem_fraction_static: f
 
 
 def static_share(visible_bytes: int, settings: MemorySettings, own: SglangSettings) -> float:
-    """Return mem_fraction_static where it is not given: the GPU less what prefill chunks, graphs and ranks will take."""
+    """Return mem_fraction_static where it is not given: the GPU less what chunks, graphs and ranks will take."""
     chunk, graphs = _defaults(visible_bytes, settings.tensor_parallel_size)
     chunk = settings.max_num_batched_tokens or chunk
     graphs = own.cuda_graph_max_bs or graphs

@@ -65,19 +65,19 @@ def checks_whole_model(vllm_version: str) -> bool:
 
 
 def caches_hybrid_prefixes(vllm_version: str) -> bool:
-    """Whether models with recurrent layers cache prefixes unless told not to: from 0.28 (source: 0.23 no, 0.28.1 yes)."""
+    """Whether models with recurrent layers cache prefixes unless told not to: from 0.28 (0.23 no, 0.28.1 yes)."""
     return parse_version(vllm_version) >= (0, 28)
 
 
 def latent_alignment_tokens(vllm_version: str) -> int:
-    """Return the multiple of a block over MLA and recurrent layers: 64, and 128 in newer source (from 0.26, inferred)."""
+    """Return the multiple of a block over MLA and recurrent layers: 64, then 128 (from 0.26, inferred)."""
     return 128 if parse_version(vllm_version) >= (0, 26) else 64
 
 
 def pads_up_to(vllm_version: str) -> float:
     """Return how many times as many layers the largest kind may have for the others to be padded to it.
 
-    1.5 in newer source, 1.25 before, and none of it in the first hybrid releases; the versions (0.17, 0.11) are inferred.
+    1.5 in newer source, 1.25 before, none in the first hybrid releases; the versions (0.17, 0.11) are inferred.
     """
     version = parse_version(vllm_version)
     if version < (0, 11):
@@ -88,10 +88,10 @@ def pads_up_to(vllm_version: str) -> float:
 def sampler_bytes_per_logit(vllm_version: str) -> float:
     """Return the bytes that sampling takes at its peak, a sequence and vocabulary entry.
 
-    38.4 up to 0.16, with sorted copies and their indices: the mean of five H100 prints of late 2025 with 1,024 sequences
-    (Qwen3-0.6B and 32B, Llama-8B and 70B, gpt-oss), each met within 1 %, and Gemma 3's on B200 to 3 %. Six start-ups of
-    0.17 to 0.21 leave room for 14 to 32, five of them for less than 24; four of 0.28 on Ada and Blackwell cards for 40
-    again. That a leaner sampler came and a wider workspace later is inferred from that.
+    38.4 up to 0.16, with sorted copies and their indices: the mean of five H100 prints of late 2025 with 1,024
+    sequences (Qwen3-0.6B and 32B, Llama-8B and 70B, gpt-oss), each met within 1 %, and Gemma 3's on B200 to 3 %. Six
+    start-ups of 0.17 to 0.21 leave room for 14 to 32, five of them for less than 24; four of 0.28 on Ada and Blackwell
+    cards for 40 again. That a leaner sampler came and a wider workspace later is inferred from that.
     """
     return 22.0 if (0, 17) <= parse_version(vllm_version) <= (0, 25) else 38.4
 

@@ -60,8 +60,8 @@ def _remarks(request: MemoryRequest) -> Iterator[str]:
     longest, positions = request.settings.max_model_len, request.model.max_position_embeddings
     if longest is not None and longest > positions:
         yield (
-            f"max_model_len {longest:,} is more than the model's own {positions:,}: vLLM takes it only with rope scaling "
-            "or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+            f"max_model_len {longest:,} is more than the model's own {positions:,}: vLLM wants rope scaling "
+            "or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 for that"
         )
     if request.gpu_count is not None and request.ranks < request.gpu_count:
         yield f"uses {request.ranks} of {request.gpu_count} GPUs: no flag spreads the model over the others"
@@ -117,16 +117,20 @@ def _types(command: ServeCommand, model: Model) -> dict[str, Any]:
     if model.scheme is None and kind in _QUANTIZED:  # else the checkpoint is quantised already, and says how
         found["weight_dtype"] = _QUANTIZED[kind]
     if command.dtype in {"float32", "float"}:
-        found |= {"weight_dtype": "fp32"} | ({} if command.kv_cache_dtype not in {None, "auto"} else {"kv_cache_dtype": "fp32"})
+        found |= {"weight_dtype": "fp32"} | (
+            {} if command.kv_cache_dtype not in {None, "auto"} else {"kv_cache_dtype": "fp32"}
+        )
     return found
 
 
 def _check_overrides(overrides: Mapping[str, Any], notes: list[str]) -> None:
-    """Overrides of the config's sizes would change the memory, and are not applied."""
+    """Refuse overrides of the config's sizes: they would change the memory, and are not applied."""
     for key, value in overrides.items():
         inner = set(value) if isinstance(value, dict) else set()
         if sized := sorted(({key} | inner) & _SIZED_BY_HAND):
-            raise MemoryLedgerError(f"--hf-overrides changes {sized[0]}: write it into a config.json and give that as the model")
+            raise MemoryLedgerError(
+                f"--hf-overrides changes {sized[0]}: write it into a config.json and give that as the model"
+            )
     if overrides:
         notes.append(f"--hf-overrides {', '.join(sorted(overrides))}: taken to leave memory as it is")
 

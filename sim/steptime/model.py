@@ -138,7 +138,8 @@ def step_time_model(profile: Profile, gpu: Gpu, model: Model, kv_cache_dtype: st
         step_overhead_s=profile.step_overhead_s.value,
         linear_s=_interpolated(profile.linear),
         head_per_step_s=profile.head.per_step_s.value,
-        head_per_sequence_s=profile.head.per_sequence_s.value + mixed.bytes_per_row / attention.decode_bytes_per_s.value,
+        head_per_sequence_s=profile.head.per_sequence_s.value
+        + mixed.bytes_per_row / attention.decode_bytes_per_s.value,
         prefill_s_per_token=mixed.window_pairs / mixed.growing_layers * attention.prefill_s_per_pair.value,
         prefill_s_per_pair=attention.prefill_s_per_pair.value,
         decode_s_per_kv_token=bytes_per_token / attention.decode_bytes_per_s.value,
