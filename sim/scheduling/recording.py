@@ -123,6 +123,8 @@ def _check_groups(scenario: RecordedScenario, place: str) -> None:
             _at_least(where, "span_tokens", group.span_tokens, 1)
         if group.keeps == Keeps.STATE.value:
             _at_least(where, "state_blocks", group.state_blocks, 1 + scenario.enable_prefix_caching)
+    if scenario.kv_groups and scenario.record_block_ids:
+        raise RecordingError(f"{place}: record_block_ids is for models without kv_groups")
     interval = scenario.prefix_cache_retention_interval
     hit_tokens = math.lcm(*(group.block_size for group in scenario.kv_groups))
     if interval is not None and (interval < 0 or interval % hit_tokens):

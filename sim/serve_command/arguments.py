@@ -93,6 +93,7 @@ class _Reader:
         self.table = table
         self.other = other
         self.at = 0
+        self.dotted = set(filter(None, map(self._dotted, words)))
         self.result = Arguments()
 
     def read(self) -> Arguments:
@@ -107,6 +108,12 @@ class _Reader:
             except RuleError as problem:
                 raise CommandError(f"{word.place}: {problem}") from None
         return self.result
+
+    def _dotted(self, word: Word) -> str | None:
+        """Return the flag that a word gives one key of."""
+        name, dot, _ = word.text.partition("=")[0].partition(".")
+        match = self.table.find(name.replace("_", "-")) if dot and is_flag(name) else None
+        return match.flag.name if match else None
 
     def _flag(self, word: Word) -> None:
         written, equals, explicit = word.text.partition("=")
@@ -163,6 +170,9 @@ class _Reader:
             value = flag.kind.read(known(text))
         except RuleError as problem:
             raise RuleError(f"{match.full} {show(text)} {problem}") from None
+        if flag.name in self.dotted:  # vLLM puts these together into one object, last of all
+            self.result.notes.append(f"{match.full} {show(text)} gives way to {flag.name} with keys after a dot")
+            return
         if flag.keys is not None:
             for key, entry in value.items():
                 self._key(flag, key, entry, place)

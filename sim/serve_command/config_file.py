@@ -14,6 +14,8 @@ def config_words(path: str) -> list[Word]:
 
     Raises CommandError when it is no readable YAML mapping of a sensible size.
     """
+    if not path.isprintable():
+        raise CommandError(f"--config {show(path)}: is no name of a file")
     file = Path(path)
     try:
         too_large = file.is_file() and file.stat().st_size > MAX_CHARACTERS

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from unittest.mock import patch
 
 import simpy
@@ -15,6 +16,7 @@ from turn_records import FIELDS as RECORD_FIELDS
 from sim.engine.record import EngineLog, Run, TurnRecord
 from sim.engine.recorded import RecordedLoad, simulate_recorded
 from sim.engine.simulation import EngineSetup, LoadSetup, simulate
+from sim.steptime.whole_steps import ScatteredSteps
 
 _TOKENS = {"steps", "token_steps"}  # where our engine keeps token times; the plain one keeps the times themselves
 FIELDS = [name for name in RECORD_FIELDS if name not in _TOKENS]
@@ -51,7 +53,8 @@ def run_both_recorded(setup: EngineSetup, loads: Sequence[RecordedLoad], engines
 
 
 def _same_runs(setup: EngineSetup, runs_of: Callable[[EngineSetup], list[Run]]) -> list[Run]:
-    again = deepcopy(setup)  # random step times start anew
+    steps = setup.steps
+    again = replace(setup, steps=deepcopy(steps) if isinstance(steps, ScatteredSteps) else steps)  # drawn anew
     ours = runs_of(setup)
     with plain_engines() as made:
         theirs = runs_of(again)

@@ -38,6 +38,30 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "negative watermark": (scenario(watermark=-0.1), "watermark -0.1"),
     "policy": (scenario(policy="fcsf"), "did you mean 'fcfs'?"),
     "arrival mode": (scenario(arrival_time_mode="steps"), "did you mean 'step'?"),
+    "what a group keeps": (
+        scenario(kv_groups=[{"keeps": "windows", "block_size": 16}]),
+        "kv_groups[0]: keeps 'windows' is not one of",
+    ),
+    "no tokens in a group's block": (
+        scenario(kv_groups=[{"keeps": "full", "block_size": 0}]),
+        "kv_groups[0]: block_size 0 must be at least 1",
+    ),
+    "a window without a length": (
+        scenario(kv_groups=[{"keeps": "full", "block_size": 16}, {"keeps": "window", "block_size": 16}]),
+        "kv_groups[1]: span_tokens 0 must be at least 1",
+    ),
+    "a state without blocks": (
+        scenario(kv_groups=[{"keeps": "state", "block_size": 16, "state_blocks": 1}]),
+        "kv_groups[0]: state_blocks 1 must be at least 2",
+    ),
+    "an interval no hit can have": (
+        scenario(kv_groups=[{"keeps": "full", "block_size": 16}], prefix_cache_retention_interval=24),
+        "prefix_cache_retention_interval 24 must be a multiple of 16, 0 or null",
+    ),
+    "block numbers of several groups": (
+        scenario(kv_groups=[{"keeps": "full", "block_size": 16}], record_block_ids=True),
+        "record_block_ids is for models without kv_groups",
+    ),
     "twice": (scenario(request(), request()), "request 'a' appears twice"),
     "neither arrival nor after": (scenario(request(arrival_step=None)), "needs one of arrival_step and after"),
     "both arrival and after": (scenario(request(after="a")), "needs one of arrival_step and after"),

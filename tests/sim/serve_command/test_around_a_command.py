@@ -120,6 +120,11 @@ def test_flags_that_take_memory_of_their_own_are_told() -> None:
     assert [note.split()[0] for note in command.notes] == ["--enable-sleep-mode", "--enable-eplb"]
 
 
+def test_a_shortened_flag_is_told() -> None:
+    """As argparse has it, the beginning of one flag's name will do."""
+    assert read_command("vllm serve m --gpu-mem 0.5").notes == ("--gpu-mem is read as --gpu-memory-utilization",)
+
+
 def test_too_few_visible_gpus_are_told() -> None:
     """Ranks are tensor times pipeline times data."""
     command = read_command("CUDA_VISIBLE_DEVICES=0,1 vllm serve m -tp 2 -pp 2")

@@ -148,6 +148,12 @@ def test_a_place_is_a_line_when_there_are_several() -> None:
         read_command("# serve\n$ vllm serve m \\\n  --port 1 \\\n  --block-size x")
 
 
+def test_a_bad_argument_of_a_manifest_is_refused_with_its_line() -> None:
+    """Lines count over all documents."""
+    with pytest.raises(CommandError, match=r"^line 6: --block-size 'x' must be"):
+        read_command("kind: Service\n---\nargs:\n- --model=m\n\n- --block-size=x\n")
+
+
 def test_a_bad_value_of_a_file_is_refused_with_its_line(tmp_path: Path) -> None:
     """The place is the file's."""
     config = tmp_path / "serve.yaml"

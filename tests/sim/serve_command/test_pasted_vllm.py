@@ -180,8 +180,20 @@ VLLM = {
         },
     ),
     "overrides, dotted": (
-        """vllm serve m --hf-overrides '{"a": {"b": 1}}' --hf-overrides.a.c 2""",
-        {"model": "m", "hf_overrides": {"a": {"b": 1, "c": 2}}},
+        "vllm serve m --hf-overrides.a.b 1 --hf-overrides.a.c two --hf-overrides.d+ x,y",
+        {"model": "m", "hf_overrides": {"a": {"b": 1, "c": "two"}, "d": ["x", "y"]}},
+    ),
+    "overrides, dotted ones instead of all": (
+        """vllm serve m --hf-overrides.a.c 2 --hf-overrides '{"a": {"b": 1}}'""",
+        {"model": "m", "hf_overrides": {"a": {"c": 2}}},
+    ),
+    "overrides beside an old flag": (
+        """vllm serve m --rope-theta 1e6 --hf-overrides '{"a": 1}'""",
+        {"model": "m", "hf_overrides": {"rope_theta": 1e6, "a": 1}},
+    ),
+    "more commands": (
+        "cd /srv\nvllm serve m --max-num-seqs 8\npython bench.py -tp 4 --model other\n",
+        {"model": "m", "max_num_seqs": 8},
     ),
     "images": (
         (
