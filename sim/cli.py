@@ -260,7 +260,7 @@ def steps(recording: Path) -> None:
 
 @main.command(cls=PastedCommand, params=list(OPTIONS))
 def memory(**params: Any) -> None:
-    r"""Say how many KV blocks fit, or why the engine would not start and what to change.
+    r"""Say how many KV blocks fit, or why it would not start.
 
     Give a SCENARIO, a whole start COMMAND as you would run it (vllm serve ..., python -m sglang.launch_server ...,
     docker run ..., or a file that holds one, or - for standard input), or just --model and the engine's own FLAGS:

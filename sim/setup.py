@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sim.catalog import Gpu, Model, linear_weight_bytes, load_model
 from sim.engine.clients import Population, StopRule
@@ -11,7 +11,8 @@ from sim.engine.given import GivenRequests
 from sim.engine.simulation import EngineSetup, LoadSetup
 from sim.errors import RefusalError
 from sim.memory import BatchLimits, MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
-from sim.memory_request import MemoryRequest, like_log
+from sim.memory_request import MemoryRequest
+from sim.memory_request.from_log import like_log
 from sim.results.metrics import Slo
 from sim.scenario import (
     BurstsSpec,
@@ -26,7 +27,6 @@ from sim.scenario import (
     TraceSpec,
 )
 from sim.scheduling.continuous import SchedulerConfig
-from sim.startup_log import StartupFacts, read_startup_log
 from sim.steptime.pricing import AnyProfile, StepTimes, find_gpu, find_profile, price
 from sim.steptime.pricing import Engine as StepEngine
 from sim.steptime.profile import Frontend
@@ -45,6 +45,9 @@ from workloads.arrivals import Arrivals, Bursts, CommonStart, ConstantRate, Pois
 from workloads.distributions import Constant, Distribution, Exponential, Lognormal, Normal, Uniform
 from workloads.traces import FORMATS, Trace, read_trace
 
+if TYPE_CHECKING:
+    from sim.startup_log import StartupFacts
+
 MAIN = "session"
 BACKGROUND = "background"
 
@@ -58,7 +61,7 @@ class Parts:
     model: Model
     profile: AnyProfile | None  # None: a roofline
     trace: Trace | None = None  # of a load that is one
-    log: StartupFacts | None = None  # of an engine like it, whose own figures go before the estimate
+    log: "StartupFacts | None" = None  # of an engine like it, whose own figures go before the estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ def look_up(scenario: Scenario, place: str) -> Parts:
         linear_weight_bytes(scenario.weight_dtype)
     trace = find_trace(scenario.load, place) if isinstance(scenario.load, TraceSpec) else None
     named = scenario.engine.startup_log
-    log = None if named is None else read_startup_log(Path(place).parent / named)
+    log = None if named is None else _read_log(Path(place).parent / named)
     return Parts(scenario, gpu, model, find_profile(scenario.profile, gpu), trace, log)
 
 
@@ -196,6 +199,12 @@ def assemble(parts: Parts, place: str) -> Deployment:
         kv_groups=() if ledger.layout.is_uniform else ledger.layout.groups,
     )
     return Deployment(parts, ledger, priced, setup)
+
+
+def _read_log(path: Path) -> "StartupFacts":
+    from sim.startup_log import read_startup_log  # only a scenario that names a log needs it
+
+    return read_startup_log(path)
 
 
 def find_trace(load: TraceSpec, place: str) -> Trace:

@@ -1,6 +1,7 @@
 """`kvcliff memory`: the ledger of a scenario, a start command, or an engine's start-up log."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,9 +17,9 @@ from sim.errors import MemoryLedgerError
 from sim.memory import MemorySettings
 from sim.memory.remedies import Remedy, remedies_of
 from sim.memory.sglang_remedies import sglang_remedies_of
-from sim.memory_request import Ledger, MemoryRequest, ledger_of, like_log, request_of_command, with_log
-from sim.memory_request.from_command import flag_settings, gpus_of
-from sim.memory_request.from_log import settings_of_log
+from sim.memory_request import Ledger, MemoryRequest, ledger_of
+from sim.memory_request.from_command import flag_settings, gpus_of, request_of_command
+from sim.memory_request.from_log import like_log, settings_of_log, with_log
 from sim.serve_command import ServeCommand, read_command
 from sim.startup_log import read_startup_log
 from sim.units import GIB
@@ -156,9 +157,11 @@ def _scenario_path(words: Sequence[str]) -> Path | None:
 
 
 def _is_manifest(path: Path) -> bool:
+    """Whether a YAML file starts containers rather than being a scenario, which has an engine."""
     from sim.serve_command.manifest import is_manifest
 
-    return is_manifest(_text(path))
+    text = _text(path)
+    return not re.search(r"^engine\s*:", text, re.MULTILINE) and is_manifest(text)
 
 
 def _command(words: list[str]) -> ServeCommand:

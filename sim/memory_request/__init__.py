@@ -1,7 +1,5 @@
 """What a ledger is asked for, whatever form the question came in: a start command, a scenario, an engine's log."""
 
-from sim.memory_request.from_command import request_of_command
-from sim.memory_request.from_log import like_log, with_log
 from sim.memory_request.request import Ledger, MemoryRequest, ledger_of
 
-__all__ = ["Ledger", "MemoryRequest", "ledger_of", "like_log", "request_of_command", "with_log"]
+__all__ = ["Ledger", "MemoryRequest", "ledger_of"]

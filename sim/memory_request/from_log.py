@@ -7,13 +7,15 @@ and moved by as much as the ledger's own estimate of it moves.
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sim.errors import MemoryLedgerError
 from sim.memory import MemorySettings, memory_ledger
 from sim.memory.kv_layout import kv_layout
 from sim.memory_request.request import MemoryRequest
-from sim.startup_log import StartupFacts
+
+if TYPE_CHECKING:
+    from sim.startup_log import StartupFacts
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _TAKEN = (  # settings a log states, under the ledger's own names
@@ -32,7 +34,7 @@ _TAKEN = (  # settings a log states, under the ledger's own names
 )
 
 
-def settings_of_log(facts: StartupFacts) -> dict[str, Any]:
+def settings_of_log(facts: "StartupFacts") -> dict[str, Any]:
     """Return the settings that a log states; KV figures are left out."""
     settings = {name: value for name in _TAKEN if (value := getattr(facts, name)) is not None}
     if facts.attention_block_size is not None:
@@ -46,7 +48,7 @@ def settings_of_log(facts: StartupFacts) -> dict[str, Any]:
     return settings
 
 
-def with_log(request: MemoryRequest, facts: StartupFacts, changes: Mapping[str, Any]) -> MemoryRequest:
+def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str, Any]) -> MemoryRequest:
     """Return the question with the log's figures, and with `changes` to its settings as a what-if.
 
     `request.settings` are the log's own (see settings_of_log). Raises MemoryLedgerError for a log that ends before KV
@@ -67,7 +69,7 @@ def with_log(request: MemoryRequest, facts: StartupFacts, changes: Mapping[str, 
     return replace(request, settings=replace(changed, non_kv_bytes=max(1, non_kv + shift)))
 
 
-def like_log(request: MemoryRequest, facts: StartupFacts, changes: Mapping[str, Any] = NOTHING) -> MemoryRequest:
+def like_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str, Any] = NOTHING) -> MemoryRequest:
     """Return a scenario's question with a log's figures: what the scenario sets otherwise than the log is a what-if.
 
     What it leaves at its default is taken from the log.
@@ -83,7 +85,7 @@ def like_log(request: MemoryRequest, facts: StartupFacts, changes: Mapping[str, 
     return with_log(base, facts, asked | dict(changes))
 
 
-def _as_it_was(request: MemoryRequest, facts: StartupFacts) -> dict[str, Any]:
+def _as_it_was(request: MemoryRequest, facts: "StartupFacts") -> dict[str, Any]:
     layout = kv_layout(request.model, request.settings)
     if facts.num_gpu_blocks is not None:
         return {"num_gpu_blocks_override": facts.num_gpu_blocks}
@@ -94,12 +96,12 @@ def _as_it_was(request: MemoryRequest, facts: StartupFacts) -> dict[str, Any]:
     return {"non_kv_bytes": _non_kv_bytes(request, facts)}
 
 
-def _visible(facts: StartupFacts) -> int | None:
+def _visible(facts: "StartupFacts") -> int | None:
     rank = facts.tightest_rank
     return None if rank is None else rank.total_bytes
 
 
-def _non_kv_bytes(request: MemoryRequest, facts: StartupFacts) -> int:
+def _non_kv_bytes(request: MemoryRequest, facts: "StartupFacts") -> int:
     if facts.non_kv_bytes is not None:
         return facts.non_kv_bytes
     budget = memory_ledger(request.gpus[0], request.model, replace(request.settings, pipeline_parallel_size=1)).rank

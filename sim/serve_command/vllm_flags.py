@@ -28,7 +28,8 @@ KV_CACHE_DTYPES = (
     "auto float16 bfloat16 fp8 fp8_e4m3 fp8_e5m2 fp8_inc fp8_ds_mla nvfp4_ds_mla fp8_per_token_head "
     "int8 int8_per_token_head int4_per_token_head nvfp4 nvfp4_4over6 ultraquant_4bit "
     "turboquant_k8v4 turboquant_4bit_nc turboquant_k3v4_nc turboquant_3bit_nc "
-    "octave_k3v4 octave_k3v3 octave_k3v3_compact"
+    "octave_k3v4 octave_k3v3 octave_k3v3_compact "
+    "bf16 fp16 fp32 tq4"  # the catalog's own names, which no vLLM takes
 )
 KV_CACHE_DTYPE = choice(*KV_CACHE_DTYPES.split())
 CUDAGRAPH_MODE = choice("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")

@@ -102,7 +102,7 @@ def test_a_shared_prefix_is_read_once() -> None:
     [
         {"operation": "launch"},
         {"operation": "sampling", "sequences": 4},
-        {"operation": "gemm", "gpu": "V100", "tokens": 1, "out_features": 8, "in_features": 8},
+        {"operation": "gemm", "gpu": "X100", "tokens": 1, "out_features": 8, "in_features": 8},
         {"operation": "step", "model": "nobody's", "tokens": 8},
         {"operation": "step", "tokens": 8},
         {"operation": "allreduce", "gpu": "cpu: some, 2 threads", "bytes": 8, "tensor_parallel": 2},

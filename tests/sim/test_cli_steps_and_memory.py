@@ -101,7 +101,15 @@ def test_memory_for_people_is_a_table_with_each_numbers_origin(small: Path) -> N
     result = kvcliff("memory", small)
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
-    for words in ("weights", "activation peak", "CUDA graphs", "KV cache", "given", "1,250 blocks", "20,000 tokens"):
+    for words in (
+        "weights",
+        "activation peak",
+        "CUDA graphs",
+        "KV cache",
+        "given",
+        "1,250 of 16 tokens",
+        "20,000 tokens",
+    ):
         assert words in text
 
 
@@ -109,12 +117,12 @@ def test_memory_for_people_is_a_table_with_each_numbers_origin(small: Path) -> N
     ("flags", "said"),
     [
         ([], "--gpu is missing"),
-        (["--gpu", "L4"], "--model is missing"),
+        (["--gpu", "L4"], "nothing to account for"),
         (["--gpu", "L44", "--model", "Qwen3-4B"], "did you mean 'L4'?"),
-        (["--gpu", "L4", "--model", "Qwen3-4B", "--kv-cache-dtype", "fp9"], "kv_cache_dtype 'fp9' is not one of"),
-        (["--gpu", "L4", "--model", "Qwen3-4B", "--block-size", "0"], "block_size 0 must be"),
-        (["--gpu", "L4", "--model", "Qwen3-4B", "--max-num-seqs", "-1"], "max_num_seqs -1 must be"),
-        (["--gpu", "L4", "--model", "Qwen3-4B", "--gpu-memory-utilization", "nan"], "gpu_memory_utilization nan"),
+        (["--gpu", "L4", "--model", "Qwen3-4B", "--kv-cache-dtype", "fp9"], "'fp9' is not one of"),
+        (["--gpu", "L4", "--model", "Qwen3-4B", "--block-size", "0"], "--block-size '0' must be"),
+        (["--gpu", "L4", "--model", "Qwen3-4B", "--max-num-seqs", "-1"], "--max-num-seqs '-1' must be"),
+        (["--gpu", "L4", "--model", "Qwen3-4B", "--gpu-memory-utilization", "nan"], "--gpu-memory-utilization 'nan'"),
         (["--gpu", "L4", "--model", "Qwen3-4B", "--kv-cache-tokens", "9000000"], "more than the"),
         (["no.yaml"], "no.yaml: no such file"),
     ],

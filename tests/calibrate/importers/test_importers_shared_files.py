@@ -117,11 +117,19 @@ def test_published_lines_agree_with_the_depths_read_from_bins() -> None:
     assert ((said_s / both["time_s"] - 1).abs() < 0.04).all()
 
 
-def test_only_two_public_rows_are_faster_than_light() -> None:
-    """Splitwise at batch 64: 32,768 prompt tokens of a 70B model in 0.8 s on two A100, 0.36 s on two H100."""
+def test_public_rows_faster_than_light_are_those_known() -> None:
+    """Splitwise at batch 64: 32,768 prompt tokens of a 70B model in 0.8 s on two A100, 0.36 s on two H100.
+
+    And most decode rows of an old A6000 profile, up to twelve times: its sequences can only have shared their blocks.
+    """
     broken = [
         (one.path.name, row.line)
         for one in convert_files([DATA / f"{name}.csv" for name in ROWS])
         for row in one.table.rejected
     ]
-    assert broken == [("micro_splitwise_phase_times.csv", 73), ("micro_splitwise_phase_times.csv", 130)]
+    old = "micro_llmservingsim_v0_attention_a6000.csv"
+    assert [row for row in broken if row[0] != old] == [
+        ("micro_splitwise_phase_times.csv", 73),
+        ("micro_splitwise_phase_times.csv", 130),
+    ]
+    assert sum(name == old for name, _ in broken) == 6177

@@ -205,7 +205,8 @@ def test_inputs_take_turns_beyond_the_last_level_cache() -> None:
         ("NVIDIA H200", "H200"),
         ("NVIDIA GeForce RTX 4090", "RTX 4090"),
         ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX PRO 6000"),
-        ("NVIDIA H100 NVL", None),
+        ("NVIDIA H100 NVL", "H100-94GB-NVL"),
+        ("NVIDIA H100 NVLX", None),
     ],
 )
 def test_cards_are_known_by_the_name_cuda_gives_them(cuda_name: str, name: str | None) -> None:

@@ -52,7 +52,8 @@ def test_every_load_is_reported_with_its_errors_and_what_priced_it(three: Path) 
     assert {row["metric"] for row in found["errors"] if row["experiment"] == "toy_b"} == {
         "ttft_mean_s", "tpot_mean_s", "e2e_mean_s", "requests_per_s"
     }  # fmt: skip
-    assert found["skipped"] == {"toy_c": "model 'Qwen3-14C' is not in the catalog (did you mean 'Qwen3-14B'?)"}
+    assert list(found["skipped"]) == ["toy_c"]
+    assert found["skipped"]["toy_c"].startswith("model 'Qwen3-14C' is not in the catalog (did you mean 'Qwen3-14B'?)")
 
 
 def test_the_same_folder_gives_the_same_report_however_many_work_on_it(three: Path) -> None:
