@@ -156,9 +156,16 @@ def _scenario_path(words: Sequence[str]) -> Path | None:
 
 
 def _is_manifest(path: Path) -> bool:
-    from sim.serve_command.manifest import is_manifest
+    """Whether a YAML file starts a container; a scenario is YAML too, and starts none."""
+    from sim.serve_command.errors import CommandError
+    from sim.serve_command.manifest import containers, is_manifest
+    from sim.serve_command.paste import clean
 
-    return is_manifest(_text(path))
+    text = clean(_text(path))
+    try:
+        return is_manifest(text) and bool(containers(text, {}))
+    except CommandError:  # no YAML: the scenario's reader says where
+        return False
 
 
 def _command(words: list[str]) -> ServeCommand:
