@@ -1,7 +1,6 @@
 """`kvcliff memory`: the ledger of a scenario, a start command, or an engine's start-up log."""
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -157,11 +156,16 @@ def _scenario_path(words: Sequence[str]) -> Path | None:
 
 
 def _is_manifest(path: Path) -> bool:
-    """Whether a YAML file starts containers rather than being a scenario, which has an engine."""
-    from sim.serve_command.manifest import is_manifest
+    """Whether a YAML file starts a container; a scenario is YAML too, and starts none."""
+    from sim.serve_command.errors import CommandError
+    from sim.serve_command.manifest import containers, is_manifest
+    from sim.serve_command.paste import clean
 
-    text = _text(path)
-    return not re.search(r"^engine\s*:", text, re.MULTILINE) and is_manifest(text)
+    text = clean(_text(path))
+    try:
+        return is_manifest(text) and bool(containers(text, {}))
+    except CommandError:  # no YAML: the scenario's reader says where
+        return False
 
 
 def _command(words: list[str]) -> ServeCommand:

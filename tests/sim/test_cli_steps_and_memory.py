@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from command_line import kvcliff
 
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 RECORDING = {
     "name": "two",
     "num_gpu_blocks": 20,
@@ -84,6 +85,15 @@ def test_memory_flags_override_the_scenario(small: Path) -> None:
     assert memory(small, "--gpu", "A100")["gpu"] == "A100-80GB-SXM"
     assert memory(small, "--max-model-len", "1000")["max_model_len"] == 1000
     assert memory(small, "--kv-cache-dtype", "bf16")["bytes_per_token"] == 147_456
+
+
+def test_memory_tells_a_scenario_from_a_file_that_starts_a_container(tmp_path: Path) -> None:
+    """Both are YAML; every shipped scenario is read as one."""
+    for scenario in sorted(SCENARIOS.glob("*.yaml")):
+        assert memory(scenario)["starts"] is True
+    compose = tmp_path / "compose.yaml"
+    compose.write_text("services:\n  vllm:\n    image: vllm/vllm-openai:v0.19.0\n    command: --model Qwen3-4B\n")
+    assert memory(compose, "--gpu", "L4")["vllm_version"] == "0.19.0"
 
 
 def test_memory_says_why_an_engine_would_not_start(small: Path) -> None:
