@@ -56,6 +56,7 @@ def memory_command(options: MemoryOptions) -> None:
         from sim.report.ledger_chart import draw_bars
 
         draw_bars(ledgers, options.out)
+        click.echo(f"wrote {options.out}", err=True)
     if options.as_json:
         click.echo(json.dumps(_document(requests, ledgers)))
     else:
@@ -178,8 +179,8 @@ def _command(words: list[str]) -> ServeCommand:
     if len(words) > 1 and " " in first.strip():  # pasted in quotes, with more flags after it
         return _with_flags(read_command(first), words[1:])
     command = read_command(words[0] if len(words) == 1 else words)
-    if first.startswith("-"):  # flags alone are vLLM's here, and nobody needs to be told
-        return replace(command, notes=tuple(note for note in command.notes if not note.startswith("no program")))
+    if first.startswith("-"):  # flags alone are vLLM's here, of a model that is named elsewhere
+        return replace(command, notes=tuple(note for note in command.notes if not note.startswith("no ")))
     return command
 
 

@@ -67,8 +67,12 @@ def rank_memory(gpu: Gpu, model: Model, settings: MemorySettings, limits: BatchL
     activation = activation_peak(model, limits, settings, samples=last)
     outside = non_torch(parallel * settings.pipeline_parallel_size)
     graphs = cuda_graphs(enforce_eager=settings.enforce_eager)
-    charged = graphs if settings.charges_cuda_graphs else exactly(0)
     spread = _weight_spread(model, settings, weights)
+    if (measured := settings.measured) is not None and settings.pipeline_parallel_size == 1:
+        spread, activation = _or(measured.weight_bytes, spread), _or(measured.activation_bytes, activation)
+        outside, graphs = _or(measured.non_torch_bytes, outside), _or(measured.cuda_graph_bytes, graphs)
+        weights = spread.likely
+    charged = graphs if settings.charges_cuda_graphs else exactly(0)
     rest = budget - weights
     kv = ByteRange(
         low=budget - spread.high - activation.high - outside.high - charged.high,
@@ -100,6 +104,11 @@ def rank_memory(gpu: Gpu, model: Model, settings: MemorySettings, limits: BatchL
         checked_layout=kv_layout(model, settings) if checks_whole_model(settings.vllm_version) else layout,
         blocks=blocks,
     )
+
+
+def _or(measured_bytes: int | None, estimate: ByteRange) -> ByteRange:
+    """Return what was measured, if it was; graphs and the like are free-memory deltas, and may come out negative."""
+    return estimate if measured_bytes is None else exactly(max(0, measured_bytes))
 
 
 def _weight_spread(model: Model, settings: MemorySettings, weights: int) -> ByteRange:

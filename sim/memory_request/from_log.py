@@ -5,19 +5,24 @@ and moved by as much as the ledger's own estimate of it moves.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import MemoryLedgerError
-from sim.memory import MemorySettings, memory_ledger
+from sim.catalog import load_gpu, load_model
+from sim.errors import CatalogError, MemoryLedgerError
+from sim.memory import MemorySettings, RankMemory, memory_ledger
 from sim.memory.kv_layout import kv_layout
+from sim.memory.settings import Measured
 from sim.memory_request.request import MemoryRequest
+from sim.units import gib
 
 if TYPE_CHECKING:
     from sim.startup_log import StartupFacts
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+_SAME_CARD = 0.1  # share by which the visible memory of one card may differ between drivers
 _TAKEN = (  # settings a log states, under the ledger's own names
     "max_model_len",
     "max_num_batched_tokens",
@@ -52,21 +57,71 @@ def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
     """Return the question with the log's figures, and with `changes` to its settings as a what-if.
 
     `request.settings` are the log's own (see settings_of_log). Raises MemoryLedgerError for a log that ends before KV
-    was sized, or a what-if that needs more of it than it says.
+    was sized, or one of another GPU or model: its overhead says nothing of this one.
     """
     if facts.kv_bytes is None and facts.num_gpu_blocks is None and facts.tokens is None:
         cut = ": it ends before the engine had sized its KV cache" if facts.is_cut else ""
         raise MemoryLedgerError(f"{facts.place} does not say how much KV cache there was{cut}")
+    _check_same(request, facts)
     gpus = tuple(replace(gpu, visible_bytes=_visible(facts) or gpu.visible_bytes) for gpu in request.gpus)
     request = replace(request, gpus=gpus, notes=(*request.notes, *facts.notes))
+    measured = _measured(facts)
+    logged = replace(request.settings, measured=measured)
     if not changes:
-        return replace(request, settings=replace(request.settings, **_as_it_was(request, facts)))
+        return replace(request, settings=replace(logged, **_as_it_was(request, facts)))
     changed = replace(request.settings, **changes)
     if changed.kv_override is not None:
         return replace(request, settings=changed)
-    non_kv = _non_kv_bytes(request, facts)
-    shift = _estimate(request, changed) - _estimate(request, request.settings)
-    return replace(request, settings=replace(changed, non_kv_bytes=max(1, non_kv + shift)))
+    before, after = (_estimate(request, settings) for settings in (request.settings, changed))
+    if None not in (measured.weight_bytes, measured.activation_bytes, measured.non_torch_bytes):
+        return replace(request, settings=replace(changed, measured=_shifted(measured, before, after)))
+    shift = _sum(after, changed) - _sum(before, request.settings)
+    non_kv = max(1, _non_kv_bytes(request, facts) + shift)
+    return replace(request, settings=replace(changed, non_kv_bytes=non_kv, measured=Measured()))
+
+
+def _check_same(request: MemoryRequest, facts: "StartupFacts") -> None:
+    gpu, model = request.gpus[0], request.model
+    with suppress(CatalogError):
+        if facts.gpu_name is not None and load_gpu(facts.gpu_name).name != gpu.name:
+            raise MemoryLedgerError(f"{facts.place} is of a {facts.gpu_name}: what it shows says nothing of {gpu.name}")
+    seen = _visible(facts)
+    if seen is not None and abs(seen / gpu.usable_bytes - 1) > _SAME_CARD:
+        raise MemoryLedgerError(
+            f"{facts.place} shows a GPU with {gib(seen)}, {gpu.name} has {gib(gpu.usable_bytes)}: "
+            "name the log's own with --gpu"
+        )
+    with suppress(CatalogError):
+        if facts.model is not None and load_model(facts.model).name != model.name:
+            raise MemoryLedgerError(f"{facts.place} is of {facts.model}: what it shows says nothing of {model.name}")
+
+
+def _measured(facts: "StartupFacts") -> Measured:
+    """Return the terms that the log prints, the largest over its ranks: that rank has the least KV."""
+    weights = _most(facts, "weights_bytes")
+    together = _most(facts, "weights_and_non_torch_bytes")
+    if weights is None and together is not None:
+        return Measured(together, _most(facts, "activation_bytes"), 0, _most(facts, "graph_bytes"))
+    graphs = _most(facts, "graph_estimate_bytes") or _most(facts, "graph_bytes")
+    return Measured(weights, _most(facts, "activation_bytes"), _most(facts, "non_torch_bytes"), graphs)
+
+
+def _most(facts: "StartupFacts", name: str) -> int | None:
+    return max((value for rank in facts.ranks if (value := getattr(rank, name)) is not None), default=None)
+
+
+def _shifted(measured: Measured, before: RankMemory, after: RankMemory) -> Measured:
+    """Return what was measured, each term moved by as much as its estimate moves."""
+
+    def moved(seen: int | None, was: int, becomes: int) -> int | None:
+        return None if seen is None else max(0, seen + becomes - was)
+
+    return Measured(
+        moved(measured.weight_bytes, before.weight_bytes, after.weight_bytes),
+        moved(measured.activation_bytes, before.activation_bytes.likely, after.activation_bytes.likely),
+        moved(measured.non_torch_bytes, before.non_torch_bytes.likely, after.non_torch_bytes.likely),
+        moved(measured.cuda_graph_bytes, before.cuda_graph_bytes.likely, after.cuda_graph_bytes.likely),
+    )
 
 
 def like_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str, Any] = NOTHING) -> MemoryRequest:
@@ -113,8 +168,11 @@ def _non_kv_bytes(request: MemoryRequest, facts: "StartupFacts") -> int:
     return budget.budget_bytes - kv
 
 
-def _estimate(request: MemoryRequest, settings: MemorySettings) -> int:
-    """Return what the ledger estimates beside KV, in bytes."""
-    rank = memory_ledger(request.gpus[0], request.model, settings).rank
+def _estimate(request: MemoryRequest, settings: MemorySettings) -> RankMemory:
+    """Return what the ledger says of a GPU that nobody measured."""
+    return memory_ledger(request.gpus[0], request.model, settings).rank
+
+
+def _sum(rank: RankMemory, settings: MemorySettings) -> int:
     charged = rank.cuda_graph_bytes.likely if settings.charges_cuda_graphs else 0
     return rank.weight_bytes + rank.activation_bytes.likely + rank.non_torch_bytes.likely + charged
