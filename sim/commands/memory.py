@@ -18,7 +18,7 @@ from sim.memory.remedies import Remedy, remedies_of
 from sim.memory.sglang_remedies import sglang_remedies_of
 from sim.memory_request import Ledger, MemoryRequest, ledger_of
 from sim.memory_request.from_command import flag_settings, gpus_of, request_of_command
-from sim.memory_request.from_log import like_log, settings_of_log, with_log
+from sim.memory_request.from_log import gpu_of_log, like_log, settings_of_log, sglang_of_log, with_log
 from sim.serve_command import ServeCommand, read_command
 from sim.startup_log import read_startup_log
 from sim.units import GIB
@@ -236,16 +236,17 @@ def _of_log(path: Path, command: ServeCommand, options: MemoryOptions, own: dict
     named = command.model or facts.model
     if named is None:
         raise MemoryLedgerError(f"{path} names no model: add --model")
-    gpu = options.gpu or facts.gpu_name
-    if gpu is None:
-        raise MemoryLedgerError(f"{path} names no GPU: add --gpu, e.g. --gpu L4")
+    gpu = gpu_of_log(facts) if options.gpu is None else None
+    if gpu is None and options.gpu is None:
+        raise MemoryLedgerError(f"{path} shows no GPU's memory: add --gpu, e.g. --gpu L4")
     model = load_model(named)
     notes = [*command.notes]
     changes = flag_settings(command, model, notes) | own
     request = MemoryRequest(
-        gpus=gpus_of(gpu),
+        gpus=(gpu,) if gpu is not None else gpus_of(options.gpu or ""),
         model=model,
         settings=MemorySettings(**settings_of_log(facts)),
+        sglang=sglang_of_log(facts) if facts.engine == "sglang" else None,
         gpu_count=options.gpus,
         ignored=command.ignored,
         notes=tuple(notes),

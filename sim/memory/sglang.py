@@ -40,6 +40,8 @@ class SglangSettings:
     disable_hybrid_swa_memory: bool = False
     disable_radix_cache: bool = False
     enable_dp_attention: bool = False
+    free_before_load_bytes: int | None = None  # printed by the engine ("Load weight begin"), a GPU
+    free_after_load_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for name, most in (
@@ -99,13 +101,21 @@ def sglang_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
     per_token = full + own.swa_full_tokens_ratio * windows
     weights = model.weight_bytes(settings.weight_dtype, parallel) + draft_weight_bytes(model, settings)
     share = own.mem_fraction_static or static_share(gpu.usable_bytes, settings, own)
-    rests = [
-        rest_bytes(gpu.usable_bytes - taken, weights, share)
-        for taken in (_CONTEXT_BYTES.high, _CONTEXT_BYTES.likely, _CONTEXT_BYTES.low)
-    ]
+    before = own.free_before_load_bytes
+    if before is not None and own.free_after_load_bytes is not None:
+        weights = before - own.free_after_load_bytes
+        rests = [rest_bytes(before, weights, share)] * 3
+    else:
+        rests = [
+            rest_bytes(gpu.usable_bytes - taken, weights, share)
+            for taken in (_CONTEXT_BYTES.high, _CONTEXT_BYTES.likely, _CONTEXT_BYTES.low)
+        ]
     slots = _state_slots(rests[1], state, own)
     kept = [rest - slots * state for rest in rests]
     tokens = [min(max(0, int(rest // per_token)), own.max_total_tokens or 10**15) for rest in kept]
+    if settings.kv_cache_tokens is not None:
+        tokens = [settings.kv_cache_tokens] * 3
+        kept = [round(settings.kv_cache_tokens * per_token)] * 3
     longest = settings.max_model_len or model.max_position_embeddings
     refusal = None
     if tokens[1] <= 0:

@@ -10,18 +10,20 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sim.catalog import load_gpu, load_model
+from sim.catalog import Gpu, load_gpu, load_model
 from sim.errors import CatalogError, MemoryLedgerError
-from sim.memory import MemorySettings, RankMemory, memory_ledger
-from sim.memory.kv_layout import kv_layout
+from sim.memory import MemorySettings, RankMemory, SglangSettings, memory_ledger
+from sim.memory.kv_layout import KvLayout, kv_layout
 from sim.memory.settings import Measured
 from sim.memory_request.request import MemoryRequest
-from sim.units import gib
+from sim.units import GIB, gib
 
 if TYPE_CHECKING:
     from sim.startup_log import StartupFacts
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+_SAME_LAYOUT = 0.02  # share by which bytes and blocks may be apart: ranks print their own, the least is used
+_PRINTED_TO_BYTES = round(0.005 * GIB)
 _SAME_CARD = 0.1  # share by which the visible memory of one card may differ between drivers
 _TAKEN = (  # settings a log states, under the ledger's own names
     "max_model_len",
@@ -63,6 +65,10 @@ def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
         cut = ": it ends before the engine had sized its KV cache" if facts.is_cut else ""
         raise MemoryLedgerError(f"{facts.place} does not say how much KV cache there was{cut}")
     _check_same(request, facts)
+    if request.sglang is not None:
+        as_it_was = {} if changes or facts.tokens is None else {"kv_cache_tokens": facts.tokens}
+        settings = replace(request.settings, **(dict(changes) or as_it_was))
+        return replace(request, settings=settings, notes=(*request.notes, *facts.notes))
     gpus = tuple(replace(gpu, visible_bytes=_visible(facts) or gpu.visible_bytes) for gpu in request.gpus)
     request = replace(request, gpus=gpus, notes=(*request.notes, *facts.notes))
     measured = _measured(facts)
@@ -78,6 +84,30 @@ def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
     shift = _sum(after, changed) - _sum(before, request.settings)
     non_kv = max(1, _non_kv_bytes(request, facts) + shift)
     return replace(request, settings=replace(changed, non_kv_bytes=non_kv, measured=Measured()))
+
+
+def sglang_of_log(facts: "StartupFacts") -> SglangSettings:
+    """Return what an SGLang log says of its pools: the share, memory before and after loading, slots for states."""
+    before = facts.least(lambda rank: rank.free_before_load_bytes)
+    after = facts.least(lambda rank: rank.free_after_load_bytes)
+    slots = facts.least(lambda rank: rank.state_slots)
+    return SglangSettings(
+        mem_fraction_static=facts.mem_fraction_static,
+        max_mamba_cache_size=None if slots is None else int(slots),
+        free_before_load_bytes=None if before is None else int(before),
+        free_after_load_bytes=None if after is None else int(after),
+    )
+
+
+def gpu_of_log(facts: "StartupFacts") -> Gpu | None:
+    """Return the GPU a log names, or one that has the memory it shows and nothing else known; None if it shows none."""
+    if facts.gpu_name is not None:
+        return load_gpu(facts.gpu_name)
+    seen = _visible(facts) or facts.least(lambda rank: rank.free_before_load_bytes)
+    if seen is None:
+        return None
+    any_card = load_gpu("L4")
+    return replace(any_card, name="GPU of the log", memory_bytes=int(seen), visible_bytes=int(seen), source=facts.place)
 
 
 def _check_same(request: MemoryRequest, facts: "StartupFacts") -> None:
@@ -141,7 +171,8 @@ def like_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
 
 
 def _as_it_was(request: MemoryRequest, facts: "StartupFacts") -> dict[str, Any]:
-    layout = kv_layout(request.model, request.settings)
+    layout = kv_layout(request.model, request.settings, request.settings.stages(request.model.num_hidden_layers)[0])
+    _check_block(request, facts, layout)
     if facts.num_gpu_blocks is not None:
         return {"num_gpu_blocks_override": facts.num_gpu_blocks}
     if facts.tokens is not None and (layout.is_uniform or facts.kv_bytes is None):
@@ -149,6 +180,21 @@ def _as_it_was(request: MemoryRequest, facts: "StartupFacts") -> dict[str, Any]:
     if facts.kv_bytes is not None and facts.kv_bytes > 0:
         return {"kv_cache_memory_bytes": facts.kv_bytes}
     return {"non_kv_bytes": _non_kv_bytes(request, facts)}
+
+
+def _check_block(request: MemoryRequest, facts: "StartupFacts", layout: KvLayout) -> None:
+    """Raise MemoryLedgerError if the log's bytes and blocks are of another layout: another model, or KV type."""
+    kv, blocks = facts.kv_bytes, facts.num_gpu_blocks
+    pipeline = request.settings.pipeline_parallel_size > 1  # stages differ, and ranks print one each
+    if kv is None or blocks is None or not layout.is_uniform or pipeline or facts.num_gpu_blocks_override is not None:
+        return
+    ours = blocks * layout.block_bytes
+    if abs(ours - kv) > _PRINTED_TO_BYTES + _SAME_LAYOUT * kv:
+        per_token = kv / (blocks * layout.block_size)
+        raise MemoryLedgerError(
+            f"{facts.place}: {gib(kv)} in {blocks:,} blocks are {per_token:,.0f} bytes a token, and {request.model.name} "
+            f"takes {layout.bytes_per_token:,.0f}: name the model that was loaded with --model, or its --kv-cache-dtype"
+        )
 
 
 def _visible(facts: "StartupFacts") -> int | None:
