@@ -59,9 +59,14 @@ def request_of_command(
 def _remarks(request: MemoryRequest) -> Iterator[str]:
     longest, positions = request.settings.max_model_len, request.model.max_position_embeddings
     if longest is not None and longest > positions:
+        engine, prefix = (
+            ("vLLM", "VLLM_ALLOW_LONG_MAX_MODEL_LEN")
+            if request.sglang is None
+            else ("SGLang", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")
+        )
         yield (
-            f"max_model_len {longest:,} is more than the model's own {positions:,}: vLLM wants rope scaling "
-            "or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 for that"
+            f"max_model_len {longest:,} is more than the model's own {positions:,}: {engine} wants rope scaling "
+            f"or {prefix}=1 for that"
         )
     if request.gpu_count is not None and request.ranks < request.gpu_count:
         yield f"uses {request.ranks} of {request.gpu_count} GPUs: no flag spreads the model over the others"

@@ -54,7 +54,7 @@ def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
     `request.settings` are the log's own (see settings_of_log). Raises MemoryLedgerError for a log that ends before KV
     was sized, or a what-if that needs more of it than it says.
     """
-    if facts.kv_bytes is None and facts.num_gpu_blocks is None and facts.tokens is None:
+    if facts.kv_bytes is None and facts.printed_blocks is None and facts.tokens is None:
         cut = ": it ends before the engine had sized its KV cache" if facts.is_cut else ""
         raise MemoryLedgerError(f"{facts.place} does not say how much KV cache there was{cut}")
     gpus = tuple(replace(gpu, visible_bytes=_visible(facts) or gpu.visible_bytes) for gpu in request.gpus)
@@ -86,10 +86,10 @@ def like_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
 
 
 def _as_it_was(request: MemoryRequest, facts: "StartupFacts") -> dict[str, Any]:
-    layout = kv_layout(request.model, request.settings)
-    if facts.num_gpu_blocks is not None:
-        return {"num_gpu_blocks_override": facts.num_gpu_blocks}
-    if facts.tokens is not None and (layout.is_uniform or facts.kv_bytes is None):
+    """Return the one setting that fixes the KV memory as it was. Tokens mean blocks only by layout and version."""
+    if facts.printed_blocks is not None:
+        return {"num_gpu_blocks_override": facts.printed_blocks}
+    if facts.tokens is not None and (facts.kv_bytes is None or kv_layout(request.model, request.settings).is_uniform):
         return {"kv_cache_tokens": facts.tokens}
     if facts.kv_bytes is not None and facts.kv_bytes > 0:
         return {"kv_cache_memory_bytes": facts.kv_bytes}
@@ -104,13 +104,11 @@ def _visible(facts: "StartupFacts") -> int | None:
 def _non_kv_bytes(request: MemoryRequest, facts: "StartupFacts") -> int:
     if facts.non_kv_bytes is not None:
         return facts.non_kv_bytes
-    budget = memory_ledger(request.gpus[0], request.model, replace(request.settings, pipeline_parallel_size=1)).rank
-    kv = facts.kv_bytes
-    if kv is None:
-        layout = kv_layout(request.model, request.settings)
-        blocks = facts.num_gpu_blocks or (facts.tokens or 0) // layout.block_size
-        kv = blocks * layout.block_bytes
-    return budget.budget_bytes - kv
+    settings = request.settings
+    if facts.kv_bytes is None:
+        settings = replace(settings, **_as_it_was(request, facts))
+    rank = memory_ledger(request.gpus[0], request.model, settings).rank
+    return rank.budget_bytes - (rank.kv_bytes.likely if facts.kv_bytes is None else facts.kv_bytes)
 
 
 def _estimate(request: MemoryRequest, settings: MemorySettings) -> int:
