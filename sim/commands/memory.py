@@ -23,7 +23,6 @@ from sim.serve_command import ServeCommand, read_command
 from sim.startup_log import read_startup_log
 from sim.units import GIB
 
-_OWN_SETTINGS = ("vllm_version", "weight_dtype", "kv_cache_tokens", "non_kv_bytes")
 _MOST_BYTES = 2**20  # of a file with a command
 _PICTURES = {".png", ".svg"}
 _BAR_COLUMNS = 100
@@ -126,7 +125,7 @@ def _changed(options: MemoryOptions, text: str) -> MemoryOptions:
 
 
 def _request(options: MemoryOptions) -> MemoryRequest:
-    own = {name: value for name, value in (options.own or {}).items() if name in _OWN_SETTINGS}
+    own = dict(options.own or {})
     if options.free_at_start is not None:
         own["free_bytes_at_start"] = round(options.free_at_start * GIB)
     words = list(options.words)

@@ -10,6 +10,7 @@ from sim.memory.ledger import MemoryLedger
 from sim.memory.sglang import SglangPools
 
 KV, STATE_SLOTS, MAX_NUM_SEQS = "KV cache", "state slots", "max_num_seqs"
+_SHORT_TOKENS = 1_000  # of a request, where the engine counts tokens and not blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,9 @@ def longest_requests(ledger: MemoryLedger | SglangPools) -> RequestLimits:
 
 
 def short_requests(ledger: MemoryLedger | SglangPools) -> RequestLimits:
-    """Return what limits requests of one block: where the fixed costs of a request show, above all states."""
+    """Return what limits requests of one block, of 1,000 tokens for SGLang: where a request's fixed costs show."""
     if isinstance(ledger, SglangPools):
-        return _of_pools(ledger, min(1_000, ledger.context_length))
+        return _of_pools(ledger, min(_SHORT_TOKENS, ledger.context_length))
     return _of_blocks(ledger, min(ledger.layout.block_size, ledger.limits.max_model_len))
 
 

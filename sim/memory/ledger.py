@@ -4,7 +4,7 @@
     budget - weights - activation peak - non-torch (- CUDA graphs, by version) = KV memory
     KV memory // bytes of a block = blocks; the GPU with the fewest decides
 
-Prefill workspaces, LoRA and encoder caches are not counted; where an engine's own print is at hand, give it
+Prefill workspaces and encoder caches are not counted; where an engine's own print is at hand, give it
 (`kv_cache_tokens` and its like, or its start-up log) instead of trusting the estimate. README has the errors against
 posted start-ups.
 """
@@ -33,7 +33,7 @@ class MemoryLedger:
     ranks: tuple[RankMemory, ...]  # a pipeline's stages in order
     cuda_graphs_reduce_kv: bool
     refusal: str | None
-    provenance: Mapping[str, str]  # component -> config, catalog, fitted, estimated or given
+    provenance: Mapping[str, str]  # component -> config, catalog, computed, fitted, estimated or given
 
     @property
     def rank(self) -> RankMemory:

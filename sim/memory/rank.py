@@ -15,7 +15,7 @@ from sim.memory.versions import checks_whole_model
 from sim.units import GIB, gib
 
 # Of 38 posted load sizes those of 16-bit models are met within 1 %; quantised ones load up to 5 % more.
-SIXTEEN_BIT = ("bf16", "bfloat16", "fp16", "float16", "fp32")
+_UNQUANTISED = ("bf16", "bfloat16", "fp16", "float16", "fp32")
 _PLAIN_SPREAD, _QUANTISED_SPREAD = (0.99, 1.01), (0.97, 1.05)
 
 
@@ -116,7 +116,7 @@ def _weight_spread(model: Model, settings: MemorySettings, weights: int) -> Byte
     if settings.weight_dtype == "auto" and model.checkpoint_bytes is not None:
         return exactly(weights)
     own = model.weight_dtype if settings.weight_dtype == "auto" else settings.weight_dtype
-    low, high = _PLAIN_SPREAD if own in SIXTEEN_BIT else _QUANTISED_SPREAD
+    low, high = _PLAIN_SPREAD if own in _UNQUANTISED else _QUANTISED_SPREAD
     return ByteRange(round(low * weights), weights, round(high * weights))
 
 

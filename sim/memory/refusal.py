@@ -12,7 +12,7 @@ def refusal_of(ranks: Sequence[RankMemory], settings: MemorySettings, limits: Ba
     """Return the reason, or None if it starts. `longest` is the largest max_model_len that fits, in tokens."""
     for rank in ranks:
         free = settings.free_bytes_at_start
-        if free is not None and free < rank.budget_bytes and settings.kv_cache_memory_bytes is None:
+        if free is not None and free < rank.budget_bytes:
             return (
                 f"only {gib(free)} is free at start, less than the {gib(rank.budget_bytes)} that "
                 f"gpu_memory_utilization {settings.utilization:g} asks for; lower it or stop what "

@@ -150,6 +150,10 @@ class MemorySettings:
         asked = self.estimate_cudagraphs
         return graphs_reduce_kv(self.vllm_version) if asked is None else asked
 
+    def kv_type(self, model: Model) -> str:
+        """Return the KV type that takes effect: of "auto", the one that the checkpoint brings scales for."""
+        return (model.kv_cache_dtype or "auto") if self.kv_cache_dtype == "auto" else self.kv_cache_dtype
+
     def caches_prefixes(self, model: Model) -> bool:
         """Whether prefix caching is on: as asked, else by the version's default for this kind of model."""
         if self.enable_prefix_caching is not None:

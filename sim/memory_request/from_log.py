@@ -61,7 +61,7 @@ def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
     `request.settings` are the log's own (see settings_of_log). Raises MemoryLedgerError for a log that ends before KV
     was sized, or one of another GPU or model: its overhead says nothing of this one.
     """
-    if facts.kv_bytes is None and facts.num_gpu_blocks is None and facts.tokens is None:
+    if facts.kv_bytes is None and facts.printed_blocks is None and facts.tokens is None:
         cut = ": it ends before the engine had sized its KV cache" if facts.is_cut else ""
         raise MemoryLedgerError(f"{facts.place} does not say how much KV cache there was{cut}")
     _check_same(request, facts)
@@ -171,10 +171,11 @@ def like_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
 
 
 def _as_it_was(request: MemoryRequest, facts: "StartupFacts") -> dict[str, Any]:
+    """Return the one setting that fixes the KV memory as it was. Tokens mean blocks only by layout and version."""
     layout = kv_layout(request.model, request.settings, request.settings.stages(request.model.num_hidden_layers)[0])
     _check_block(request, facts, layout)
-    if facts.num_gpu_blocks is not None:
-        return {"num_gpu_blocks_override": facts.num_gpu_blocks}
+    if facts.printed_blocks is not None:
+        return {"num_gpu_blocks_override": facts.printed_blocks}
     if facts.tokens is not None and (layout.is_uniform or facts.kv_bytes is None):
         return {"kv_cache_tokens": facts.tokens}
     if facts.kv_bytes is not None and facts.kv_bytes > 0:
@@ -192,8 +193,8 @@ def _check_block(request: MemoryRequest, facts: "StartupFacts", layout: KvLayout
     if abs(ours - kv) > _PRINTED_TO_BYTES + _SAME_LAYOUT * kv:
         per_token = kv / (blocks * layout.block_size)
         raise MemoryLedgerError(
-            f"{facts.place}: {gib(kv)} in {blocks:,} blocks are {per_token:,.0f} bytes a token, and {request.model.name} "
-            f"takes {layout.bytes_per_token:,.0f}: name the model that was loaded with --model, or its --kv-cache-dtype"
+            f"{facts.place}: {gib(kv)} in {blocks:,} blocks are {per_token:,.0f} bytes a token, and "
+            f"{request.model.name} takes {layout.bytes_per_token:,.0f}: name the model that was loaded with --model, or its --kv-cache-dtype"
         )
 
 
@@ -205,13 +206,11 @@ def _visible(facts: "StartupFacts") -> int | None:
 def _non_kv_bytes(request: MemoryRequest, facts: "StartupFacts") -> int:
     if facts.non_kv_bytes is not None:
         return facts.non_kv_bytes
-    budget = memory_ledger(request.gpus[0], request.model, replace(request.settings, pipeline_parallel_size=1)).rank
-    kv = facts.kv_bytes
-    if kv is None:
-        layout = kv_layout(request.model, request.settings)
-        blocks = facts.num_gpu_blocks or (facts.tokens or 0) // layout.block_size
-        kv = blocks * layout.block_bytes
-    return budget.budget_bytes - kv
+    settings = request.settings
+    if facts.kv_bytes is None:
+        settings = replace(settings, **_as_it_was(request, facts))
+    rank = memory_ledger(request.gpus[0], request.model, settings).rank
+    return rank.budget_bytes - (rank.kv_bytes.likely if facts.kv_bytes is None else facts.kv_bytes)
 
 
 def _estimate(request: MemoryRequest, settings: MemorySettings) -> RankMemory:

@@ -78,6 +78,7 @@ def test_memory_that_others_hold_is_a_refusal() -> None:
     assert it.refusal is not None
     assert "18.00 GiB is free" in it.refusal
     assert ledger(free_bytes_at_start=22 * GIB).starts
+    assert ledger(free_bytes_at_start=18 * GIB, kv_cache_memory_bytes=GIB).refusal == it.refusal  # vLLM looks first
 
 
 @pytest.mark.parametrize(

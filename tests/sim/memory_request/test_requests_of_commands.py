@@ -28,7 +28,8 @@ def test_a_command_in_one_string_in_words_and_in_a_file_is_the_same(tmp_path: Pa
 
 def test_an_image_tag_is_the_version() -> None:
     """And what `--gpus` before the image means is the container's business."""
-    words = ["docker", "run", "--gpus", "all", "vllm/vllm-openai:v0.11.2", "--model", "Qwen/Qwen3-8B", "--gpu", "L40S", "--gpus", "2"]
+    image = "vllm/vllm-openai:v0.11.2"
+    words = ["docker", "run", "--gpus", "all", image, "--model", "Qwen/Qwen3-8B", "--gpu", "L40S", "--gpus", "2"]
     it = memory(*words)
     assert (it["vllm_version"], it["gpu"]) == ("0.11.2", "L40S")
     assert any("uses 1 of 2 GPUs" in note for note in it["notes"])
