@@ -26,6 +26,7 @@ from sim.units import GIB
 _MOST_BYTES = 2**20  # of a file with a command
 _PICTURES = {".png", ".svg"}
 _BAR_COLUMNS = 100
+_MOST_GIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def _changed(options: MemoryOptions, text: str) -> MemoryOptions:
 def _request(options: MemoryOptions) -> MemoryRequest:
     own = dict(options.own or {})
     if options.free_at_start is not None:
-        own["free_bytes_at_start"] = round(options.free_at_start * GIB)
+        own["free_bytes_at_start"] = _bytes_of_gib(options.free_at_start)
     words = list(options.words)
     scenario = _scenario_path(words)
     if scenario is not None:
@@ -144,6 +145,13 @@ def _request(options: MemoryOptions) -> MemoryRequest:
             "nothing to account for: give a scenario, a start command, or --model with vLLM's flags"
         )
     return request_of_command(command, options.gpu, options.gpus, own)
+
+
+def _bytes_of_gib(size: float) -> int:
+    """Return a size in bytes; the settings check what is merely too much."""
+    if not abs(size) < _MOST_GIB:  # nor is NaN
+        raise MemoryLedgerError(f"--free-at-start {size:g} must be a number of GiB above 0 and below {_MOST_GIB:,}")
+    return round(size * GIB)
 
 
 def _scenario_path(words: Sequence[str]) -> Path | None:

@@ -144,3 +144,11 @@ def test_bad_memory_flags_are_refused_in_one_line(flags: list[str], said: str) -
     assert result.stderr.startswith("kvcliff: ")
     assert result.stderr.count("\n") == 1
     assert said in result.stderr
+
+
+@pytest.mark.parametrize("size", ["nan", "inf", "-inf", "1e308", "-5", "0"])
+def test_free_memory_that_cannot_be_is_refused_in_one_line(size: str) -> None:
+    """NaN and infinities are floats to click, and no number of bytes."""
+    result = kvcliff("memory", "vllm", "serve", "Qwen/Qwen3-8B", "--gpu", "L4", "--free-at-start", size)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
