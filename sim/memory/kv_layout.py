@@ -21,7 +21,12 @@ from sim.memory.drafts import draft_layers
 from sim.memory.kv_groups import Keeps, KvGroup
 from sim.memory.kv_slots import state_bytes, token_bytes
 from sim.memory.settings import MemorySettings
-from sim.memory.versions import has_hybrid_groups, latent_alignment_tokens, pads_up_to
+from sim.memory.versions import (
+    has_hybrid_groups,
+    latent_alignment_tokens,
+    pads_up_to,
+    raises_in_own_blocks,
+)
 
 _ALIGNMENT_TOKENS = 16  # attention kernels take blocks in these multiples
 
@@ -178,6 +183,8 @@ def _kept_by_layer(model: Model, settings: MemorySettings, dtype: KvDtype) -> li
     if states and attention:
         latent = any(isinstance(kind, LatentKv) for layer in layers for kind in layer)
         multiple = latent_alignment_tokens(settings.vllm_version) if latent else _ALIGNMENT_TOKENS
+        if raises_in_own_blocks(settings.vllm_version):
+            multiple = max(multiple, block_size)
         block_size = _block_size_over_states(attention, [size for _, size in states], block_size, multiple)
     kept = [
         (index, replace(one, block_size=block_size, token_bytes=one.token_bytes + indexers.get(index, 0.0)))

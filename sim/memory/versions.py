@@ -74,6 +74,14 @@ def latent_alignment_tokens(vllm_version: str) -> int:
     return 128 if parse_version(vllm_version) >= (0, 26) else 64
 
 
+def raises_in_own_blocks(vllm_version: str) -> bool:
+    """Whether a block over recurrent layers is raised in multiples of the `block_size` asked for.
+
+    0.32 does (source; 128 makes 896 of Qwen3.5-27B's 784); early hybrids knew the kernels' 16 only. 0.22 is inferred.
+    """
+    return parse_version(vllm_version) >= (0, 22)
+
+
 def pads_up_to(vllm_version: str) -> float:
     """Return how many times as many layers the largest kind may have for the others to be padded to it.
 
