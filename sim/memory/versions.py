@@ -47,10 +47,14 @@ def steps_in_flight(vllm_version: str, *, async_scheduling: bool, pipeline_paral
     """Return for how many step budgets a window reserves.
 
     From 0.26 on one for each batch that may be under way: two with asynchronous scheduling, or the pipeline's stages
-    (source; it is why a fixed KV size stopped sufficing at 0.26, issue 49878). One before.
+    (source; it is why a fixed KV size stopped sufficing at 0.26, issue 49878). One before. The second model runner,
+    the default by 0.29 (its start-up line), overlaps one more step with a pipeline.
     """
-    if parse_version(vllm_version) < (0, 26):
+    version = parse_version(vllm_version)
+    if version < (0, 26):
         return 1
+    if version >= (0, 29):
+        return pipeline_parallel_size + (1 if async_scheduling else 0)
     return max(pipeline_parallel_size, 2 if async_scheduling else 1)
 
 
