@@ -1,7 +1,7 @@
 """What speculative decoding adds: the draft's layers, their KV and their weights.
 
-A draft that proposes tokens with layers of its own keeps KV like the model: MTP and EAGLE heads one layer, a whole
-draft model all of its own. Look-ups (ngram, suffix) keep nothing.
+A draft that proposes tokens with layers of its own keeps KV like the model: MTP heads the checkpoint's layers, EAGLE
+heads one, a whole draft model all of its own. Look-ups (ngram, suffix) keep nothing.
 """
 
 from sim.catalog import Model, load_model
@@ -48,6 +48,8 @@ def draft_layers(model: Model, settings: MemorySettings) -> tuple[LayerKv, ...]:
         return load_model(settings.draft_model).kv_layers
     if method in _SHARING and model.name.lower().startswith("gemma-4"):
         return ()  # its assistant attends to the model's own KV: with 4 draft tokens 49 GiB sufficed (issue 49878)
+    if model.mtp and method.endswith(("mtp", "nextn")):
+        return tuple(layer.kv for layer in model.mtp)  # all are loaded, however many tokens they draft
     return (model.mtp_kv or _attention_like(model),)
 
 
