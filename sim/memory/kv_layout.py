@@ -15,7 +15,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from sim.catalog import KvDtype, Model, kv_dtype
-from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, RecurrentState
+from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, LayerKv, RecurrentState
 from sim.errors import MemoryLedgerError
 from sim.memory.drafts import draft_layers
 from sim.memory.kv_groups import Keeps, KvGroup
@@ -165,6 +165,7 @@ def _kept_by_layer(model: Model, settings: MemorySettings, dtype: KvDtype) -> li
     """
     layers = [*model.kv_layers, *draft_layers(model, settings)]
     full_precision = _full_precision_layers(layers, dtype)
+    slides = _slides(layers, settings)
     attention: list[tuple[int, _Kept]] = []
     states: list[tuple[int, int]] = []
     indexers: dict[int, float] = {}
@@ -178,9 +179,14 @@ def _kept_by_layer(model: Model, settings: MemorySettings, dtype: KvDtype) -> li
                 case IndexerKv():
                     indexers[index] = token_bytes(kind, own, settings.tensor_parallel_size)
                 case AttentionKv() | LatentKv():
-                    attention.append((index, _attention(kind, settings, own)))
+                    attention.append((index, _attention(kind, settings, own, slides=slides)))
     block_size = settings.block_size
     if states and attention:
+        if settings.disable_hybrid_kv_cache_manager:
+            raise MemoryLedgerError(
+                f"disable_hybrid_kv_cache_manager: {model.name} keeps states beside attention, and vLLM does not start "
+                "without that manager; leave the flag out"
+            )
         latent = any(isinstance(kind, LatentKv) for layer in layers for kind in layer)
         multiple = latent_alignment_tokens(settings.vllm_version) if latent else _ALIGNMENT_TOKENS
         if raises_in_own_blocks(settings.vllm_version):
@@ -209,14 +215,23 @@ def _is_skipped(index: int, kind: KvKind, settings: MemorySettings) -> bool:
     return str(index) in skipped or (windowed and "sliding_window" in skipped)
 
 
-def _attention(kind: AttentionKv | LatentKv, settings: MemorySettings, dtype: KvDtype) -> _Kept:
+def _slides(layers: list[LayerKv], settings: MemorySettings) -> bool:
+    """Whether windows give their blocks back; without the hybrid manager only where no layer keeps every token."""
+    if not has_hybrid_groups(settings.vllm_version):
+        return False
+    kinds = [kind for layer in layers for kind in layer]
+    whole = any(
+        isinstance(kind, LatentKv)
+        or (isinstance(kind, AttentionKv) and kind.window_tokens is None and kind.chunk_tokens is None)
+        for kind in kinds
+    )
+    return not (whole and settings.disable_hybrid_kv_cache_manager)
+
+
+def _attention(kind: AttentionKv | LatentKv, settings: MemorySettings, dtype: KvDtype, *, slides: bool) -> _Kept:
     size = token_bytes(kind, dtype, settings.tensor_parallel_size)
     keeps, span = Keeps.ALL, 0
-    if (
-        isinstance(kind, AttentionKv)
-        and not settings.disable_hybrid_kv_cache_manager
-        and has_hybrid_groups(settings.vllm_version)
-    ):
+    if isinstance(kind, AttentionKv) and slides:
         if kind.window_tokens is not None:
             keeps, span = Keeps.WINDOW, kind.window_tokens
         elif kind.chunk_tokens is not None:
