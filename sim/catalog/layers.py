@@ -51,6 +51,7 @@ class RecurrentState:
     conv_steps: int  # kernel - 1; draft tokens add as many
     state_elements: int
     state_dtype: str | None = None  # "float32" where the config says so; None: the model's own type
+    checkpoints: bool = False  # a prefill may write a state on its way (Mamba 2, bounded KDA)
 
 
 KvKind = AttentionKv | LatentKv | IndexerKv | RecurrentState

@@ -23,6 +23,7 @@ from sim.memory.kv_slots import state_bytes, token_bytes
 from sim.memory.settings import MemorySettings
 from sim.memory.versions import (
     has_hybrid_groups,
+    keeps_prefill_checkpoints,
     latent_alignment_tokens,
     pads_up_to,
     raises_in_own_blocks,
@@ -289,5 +290,12 @@ def _group(kept: _Kept, layers: int, settings: MemorySettings, model: Model) -> 
     mode = settings.state_mode(model)
     if mode == "all":  # a state at every block
         return KvGroup(Keeps.ALL, layers, kept.block_size)
-    blocks = (2 if mode == "align" else 1) + settings.draft_tokens
+    blocks = (2 + _checkpoints(model, settings) if mode == "align" else 1) + settings.draft_tokens
     return KvGroup(Keeps.STATE, layers, kept.block_size, state_blocks=blocks)
+
+
+def _checkpoints(model: Model, settings: MemorySettings) -> int:
+    if not keeps_prefill_checkpoints(settings.vllm_version):
+        return 0
+    kinds = (kind for layer in model.kv_layers for kind in layer)
+    return int(any(isinstance(kind, RecurrentState) and kind.checkpoints for kind in kinds))

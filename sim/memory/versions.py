@@ -78,6 +78,11 @@ def latent_alignment_tokens(vllm_version: str) -> int:
     return 128 if parse_version(vllm_version) >= (0, 26) else 64
 
 
+def keeps_prefill_checkpoints(vllm_version: str) -> bool:
+    """Whether cached prefixes reserve one more state where a prefill may write one on its way: 0.32 (source)."""
+    return parse_version(vllm_version) >= (0, 32)
+
+
 def raises_in_own_blocks(vllm_version: str) -> bool:
     """Whether a block over recurrent layers is raised in multiples of the `block_size` asked for.
 

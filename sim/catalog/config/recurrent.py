@@ -49,7 +49,10 @@ def _gated_delta_net(keys: Keys, hidden_size: int) -> Layer:
 
 
 def _kda(keys: Keys, hidden_size: int) -> Layer:
-    """Read Kimi Delta Attention: three convolutions, a state in 32 bits, and low-rank gates."""
+    """Read Kimi Delta Attention: three convolutions, a state in 32 bits, and low-rank gates.
+
+    Where gates are bounded (Kimi K3, GLM-5.3), vLLM's prefill from Hopper on writes states on its way.
+    """
     config = keys.part("linear_attn_config")
     assert config is not None
     heads, dim = config.count("num_heads"), config.count("head_dim")
@@ -57,7 +60,7 @@ def _kda(keys: Keys, hidden_size: int) -> Layer:
     gate = hidden_size * wide if config.flag("use_full_rank_gate") else dim * (hidden_size + wide)
     names = ("q_proj", "k_proj", "v_proj", "o_proj")
     return Layer(
-        (RecurrentState(3 * wide, steps, heads * dim * dim, "float32"),),
+        (RecurrentState(3 * wide, steps, heads * dim * dim, "float32", checkpoints="gate_lower_bound" in config),),
         (
             *(Linear(f"self_attn.{name}", hidden_size * wide) for name in names),
             Linear("self_attn.g_proj", gate),
@@ -114,7 +117,7 @@ def _mamba2(keys: Keys, hidden_size: int) -> Layer:
     channels = inner + 2 * groups * elements
     dtype = _state_dtype(keys, "mamba_ssm_cache_dtype")
     return Layer(
-        (RecurrentState(channels, steps, inner * elements, dtype),),
+        (RecurrentState(channels, steps, inner * elements, dtype, checkpoints=True),),
         (
             Linear("mixer.in_proj", hidden_size * (inner + channels + heads)),
             Linear("mixer.conv1d", channels * (steps + 1), always_16bit=True),

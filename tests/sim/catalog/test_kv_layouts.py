@@ -23,7 +23,7 @@ PLAIN: dict[str, Any] = {
 }
 MAMBA2 = {"mamba_n_heads": 32, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_d_conv": 4, "mamba_n_groups": 1}
 FULL = AttentionKv(2, 128, 128)
-STATE = RecurrentState(32 * 64 + 2 * 128, 3, 32 * 64 * 128)
+STATE = RecurrentState(32 * 64 + 2 * 128, 3, 32 * 64 * 128, checkpoints=True)
 
 
 def model_of(config: dict[str, Any]) -> Model:
@@ -151,7 +151,7 @@ def test_the_kind_of_each_layer(changes: dict[str, Any], expected: str) -> None:
         ),
         (
             {"model_type": "mamba2", "num_hidden_layers": 4, "hidden_size": 4096, "vocab_size": 32768},
-            {(RecurrentState(8192 + 2 * 8 * 128, 3, 8192 * 128),): 4},
+            {(RecurrentState(8192 + 2 * 8 * 128, 3, 8192 * 128, checkpoints=True),): 4},
         ),
         (
             {"model_type": "mamba", "num_hidden_layers": 4, "hidden_size": 1024, "vocab_size": 50280},
