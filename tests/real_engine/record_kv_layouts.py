@@ -85,12 +85,17 @@ def _settings(model: Model) -> list[dict[str, Any]]:
         unequal = {"pipeline_parallel_size": 2, "pipeline_layers": (first, model.num_hidden_layers - first)}
         others += [
             {"block_size": 32, "max_num_batched_tokens": 2048},
-            {"async_scheduling": False, "max_num_batched_tokens": 16_384},
+            {
+                "async_scheduling": False,
+                "max_num_batched_tokens": 16_385,
+            },  # a token more shows whether a window counts it
             {"enable_prefix_caching": False},
             {"disable_hybrid_kv_cache_manager": True},
             unequal | {"async_scheduling": False},
             {"kv_cache_dtype": "fp8", "enable_prefix_caching": False, "block_size": 64},
         ]
+    if len(set(kinds)) > 1 and not model.mtp:
+        others.append({"speculative_method": "eagle3", "num_speculative_tokens": 2})
     if model.mtp:
         drafts = {"speculative_method": "mtp"}
         others += [

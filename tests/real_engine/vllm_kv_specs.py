@@ -31,6 +31,7 @@ from vllm.v1.kv_cache_layout import KVCacheLayout
 from sim.catalog import Model
 from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, LayerKv, RecurrentState
 from sim.memory import MemorySettings
+from sim.memory.drafts import draft_layers
 
 # Whose prefill writes states on its way.
 CHECKPOINTED = ("granite-4.0-h", "NVIDIA-Nemotron", "Nemotron-H", "Falcon-H1", "Bamba", "Kimi-K3")
@@ -52,7 +53,7 @@ def config_of(model: Model, settings: MemorySettings) -> Any:
     method = None
     if drafts:
         method = SimpleNamespace(
-            method="mtp",
+            method=settings.speculative_method,
             use_eagle=lambda: True,
             use_multi_module_mtp=lambda: min(len(model.mtp), drafts) > 1,
             use_dspark=lambda: False,
@@ -63,7 +64,11 @@ def config_of(model: Model, settings: MemorySettings) -> Any:
         )
     return _Config(
         model_config=SimpleNamespace(
-            max_model_len=longest, original_max_model_len=settings.max_model_len, architecture="", dtype=torch.bfloat16
+            max_model_len=longest,
+            original_max_model_len=settings.max_model_len,
+            architecture="",
+            dtype=torch.bfloat16,
+            hf_config=SimpleNamespace(model_type=""),
         ),
         scheduler_config=SimpleNamespace(
             disable_hybrid_kv_cache_manager=settings.disable_hybrid_kv_cache_manager,
@@ -117,7 +122,7 @@ class _LatentBackend(_Backend):
 
 def specs_of(model: Model, settings: MemorySettings, config: Any) -> list[dict[str, KVCacheSpec]]:
     """Return the specs of each pipeline stage's layers; a draft's sit on the last."""
-    layers: list[LayerKv] = [*model.kv_layers, *(layer.kv for layer in model.mtp if settings.num_speculative_tokens)]
+    layers: list[LayerKv] = [*model.kv_layers, *draft_layers(model, settings)]
     _align(model, layers, settings, config)
     stages = settings.pipeline_parallel_size
     partition = ",".join(map(str, settings.pipeline_layers))
