@@ -7,7 +7,18 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from sim.memory import MemoryLedger, SglangPools
-from sim.memory.parts import ACTIVATION, DYNAMIC, GRAPHS, KV, LEFT, MEASURED, MEASURED_WITH_GRAPHS, OUTSIDE_TORCH, STATES, WEIGHTS
+from sim.memory.parts import (
+    ACTIVATION,
+    DYNAMIC,
+    GRAPHS,
+    KV,
+    LEFT,
+    MEASURED,
+    MEASURED_WITH_GRAPHS,
+    OUTSIDE_TORCH,
+    STATES,
+    WEIGHTS,
+)
 from sim.report.ledger_stack import Stack, stack_of
 from sim.units import GIB, gib
 

@@ -28,13 +28,21 @@ class Stack:
     segments: tuple[Segment, ...]
     visible_bytes: int
     budget_bytes: int  # the engine's share
-    kv_start_range: ByteRange  # where KV may begin, on the GPU: what is uncertain about it
+    kv_start_range: ByteRange  # where KV may begin, which is what is uncertain about it
     short: tuple[int, int] | None  # from where to where memory is missing, in bytes; None where all fits
 
     @property
     def end_bytes(self) -> int:
         """Where the scale ends: at what is visible, or beyond it where that is not enough."""
         return max(self.visible_bytes, self.segments[-1].end_bytes)
+
+    @property
+    def kv_starts_between(self) -> tuple[int, int] | None:
+        """Where on the GPU KV may begin, in bytes; None where that is one point, or beyond the GPU's end."""
+        low, high = (
+            min(max(0, end), self.visible_bytes) for end in (self.kv_start_range.low, self.kv_start_range.high)
+        )
+        return (low, high) if low < high else None
 
     @property
     def short_bytes(self) -> int:
@@ -63,8 +71,7 @@ def _stack(parts: tuple[Part, ...], visible_bytes: int, budget_bytes: int) -> St
             drawn = max(0, visible_bytes - at)
         if part.name == KV:
             kv_end = at + size
-            latest = max(at, min(kv_end - part.size_bytes.low, visible_bytes))
-            kv_starts = ByteRange(min(max(0, kv_end - part.size_bytes.high), visible_bytes), at, latest)
+            kv_starts = ByteRange(kv_end - part.size_bytes.high, at, kv_end - part.size_bytes.low)
             short = (kv_end, at) if size < 0 else None
         segments.append(Segment(part.name, at, at + drawn, size))
         at += drawn

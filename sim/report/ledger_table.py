@@ -14,7 +14,7 @@ from sim.memory import MemoryLedger, SglangPools
 from sim.memory.parts import Part, parts_of
 from sim.memory.remedies import Remedy
 from sim.report.ledger_titles import title
-from sim.report.ledger_words import gib_range, meaning, verdict_sentence
+from sim.report.ledger_words import gib_range, meaning, read_as, verdict_sentence
 from sim.report.trimmed import Trimmed
 from sim.units import gib
 
@@ -30,8 +30,8 @@ def ledger_table(
     """
     shown: list[RenderableType] = [Text(title(ledger, model.name if model else "", gpu), style="bold")]
     if model is not None:
-        read_as = f"read as {model.read_as}; " if model.read_as else ""
-        shown.append(Text(f"{read_as}shape from {model.source}", style="dim"))
+        origins = [read_as(model), f"shape from {model.source}"]
+        shown.append(Text("; ".join(filter(None, origins)), style="dim"))
     shown += [Text(), _parts(ledger), Text(), _lines(ledger, model)]
     shown += _verdict(ledger)
     if remedies:

@@ -30,6 +30,11 @@ def meaning(ledger: MemoryLedger | SglangPools, model: Model | None = None) -> I
     yield from _of_pools(ledger) if isinstance(ledger, SglangPools) else _of_blocks(ledger, model)
 
 
+def read_as(model: Model) -> str:
+    """Return how a model's name was read; empty where it is the catalog's."""
+    return f"read as {model.read_as}" if model.read_as else ""
+
+
 def verdict_words(verdict: Verdict) -> str:
     """Return `The engine would probably not start`; without "probably" where the range of KV leaves no doubt."""
     return f"The engine would {'probably ' if verdict.is_open else ''}{'' if verdict.starts else 'not '}start"
