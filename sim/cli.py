@@ -260,7 +260,7 @@ def steps(recording: Path) -> None:
 
 @main.command(cls=PastedCommand, params=list(OPTIONS))
 def memory(**params: Any) -> None:
-    r"""Say how many KV blocks fit, or why it would not start.
+    """Say how many KV blocks fit, or why it would not start.
 
     Give a SCENARIO, a whole start COMMAND as you would run it (vllm serve ..., python -m sglang.launch_server ...,
     docker run ..., or a file that holds one, or - for standard input), or just --model and the engine's own FLAGS:
@@ -270,7 +270,7 @@ def memory(**params: Any) -> None:
       kvcliff memory --gpu H100 --model google/gemma-4-26B-A4B-it --max-num-batched-tokens 2048
       kvcliff memory --log startup.log --gpu L4 --kv-cache-dtype fp8
       kvcliff memory --gpu L4 --model Qwen3-4B --compare "--kv-cache-dtype fp8" --out kv.png
-    """
+    """  # noqa: D301 - click's mark for lines that stay as they are
     from sim.commands.memory import MemoryOptions, memory_command
 
     memory_command(MemoryOptions(**as_fields(params)))

@@ -28,7 +28,7 @@ class Bar:
         return self.met >= self.share * self.of
 
     def __str__(self) -> str:
-        """Return `tokens within 0.2 %: 30 of 31 (95 % needed)`."""
+        """Return `tokens within 0.2 %: 30 of 31, 97% (95% asked)`."""
         return f"{self.name}: {self.met} of {self.of}, {_share(self):.0%} ({self.share:.0%} asked)"
 
 

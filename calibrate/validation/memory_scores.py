@@ -45,21 +45,21 @@ class Score:
         return self.given.kv_cache_tokens / self.case.tokens - 1
 
     @property
-    def concurrency_within_rounding(self) -> bool | None:
-        """The same, or as what rounds to the printed KV memory gives."""
-        printed = self.case.max_concurrency
-        if self.given is None or self.at_low is None or self.at_high is None or printed is None:
-            return self.concurrency_as_printed
-        half = 0.5 * 10**-self.case.concurrency_digits + 1e-9
-        return bool(self.at_low.max_concurrency - half <= printed <= self.at_high.max_concurrency + half)
-
-    @property
     def concurrency_as_printed(self) -> bool | None:
         """Whether the concurrency that follows from the printed KV memory rounds to the printed one."""
         printed = self.case.max_concurrency
         if self.given is None or printed is None:
             return None
         return bool(abs(self.given.max_concurrency - printed) <= 0.5 * 10**-self.case.concurrency_digits + 1e-9)
+
+    @property
+    def concurrency_within_rounding(self) -> bool | None:
+        """Whether some KV memory that rounds to the printed one gives the printed concurrency."""
+        printed = self.case.max_concurrency
+        if self.given is None or self.at_low is None or self.at_high is None or printed is None:
+            return self.concurrency_as_printed
+        half = 0.5 * 10**-self.case.concurrency_digits + 1e-9
+        return bool(self.at_low.max_concurrency - half <= printed <= self.at_high.max_concurrency + half)
 
     @property
     def same_verdict(self) -> bool | None:

@@ -7,6 +7,9 @@ or nothing of its own (it shares another layer's KV).
 
 from dataclasses import dataclass
 
+STATE_DTYPES = {"float32": 4, "fp32": 4, "bfloat16": 2, "float16": 2, "auto": 2}  # bytes of an element
+_INDEXER_SCALED, _INDEXER_SCALE_BYTES = 128, 4
+
 
 @dataclass(frozen=True, slots=True)
 class AttentionKv:
@@ -33,6 +36,11 @@ class IndexerKv:
 
     key_dim: int
     pool_tokens: int = 1  # that share one key (GLM-5.3)
+
+    @property
+    def token_bytes(self) -> float:
+        """Bytes of one token in one layer: fp8, and an fp32 scale for each 128 elements (vLLM's indexer)."""
+        return (self.key_dim + -(-self.key_dim // _INDEXER_SCALED) * _INDEXER_SCALE_BYTES) / self.pool_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from sim.catalog.weights import Layer, dense_mlp, expert_mlps, grouped_attention
 from sim.errors import CatalogError, MemoryLedgerError
 
 _BITS16_BYTES = 2
-_INDEXER_SCALE_BYTES = 4  # an indexer key is kept in fp8 with one 32-bit scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Model:
     @property
     def layers(self) -> tuple[Layer, ...]:
         """Each hidden layer, in order."""
-        return self.body or (_uniform_layer(self),) * self.num_hidden_layers
+        return self.body or (uniform_layer(self),) * self.num_hidden_layers
 
     @property
     def kv_layers(self) -> tuple[LayerKv, ...]:
@@ -198,7 +197,7 @@ class Model:
                     plain = (kind.latent_dim + kind.rope_dim) * _BITS16_BYTES
                     own = dtype.latent_bytes(kind.latent_dim, kind.rope_dim)
                 case IndexerKv():
-                    total += count * (kind.key_dim + _INDEXER_SCALE_BYTES)
+                    total += count * kind.token_bytes
                     continue
                 case RecurrentState():
                     continue
@@ -267,7 +266,7 @@ _SIZES = {
 
 
 @lru_cache(maxsize=64)
-def _uniform_layer(model: Model) -> Layer:
+def uniform_layer(model: Model) -> Layer:
     """Return the layer that a model without a body repeats: full attention and a gated MLP, or experts."""
     hidden, heads, kv_heads, dim = (
         model.hidden_size,

@@ -4,7 +4,7 @@ A scheme has rules, first match first: a pattern of module names and the bits th
 `bits`. Names are compared the way the engines do: exact, as a prefix, with `*`, or with `re:` as an expression.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sim.catalog.module_names import Rule, rule_index
 from sim.catalog.weights import Linear
@@ -46,10 +46,6 @@ class WeightScheme:
         """The bits of a weight of the output head: 16 unless a rule names it."""
         found = rule_index(self.rules).bits_at("lm_head") if self.rules else None
         return BITS16 if found is None else min(found, BITS16)
-
-    def keeping_16bit(self, *patterns: str) -> "WeightScheme":
-        """Return the scheme with more modules left in 16 bits."""
-        return replace(self, rules=(*(Rule(pattern, BITS16) for pattern in patterns), *self.rules))
 
 
 def weight_scheme(name: str) -> WeightScheme:

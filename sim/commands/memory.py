@@ -1,7 +1,6 @@
 """`kvcliff memory`: the ledger of a scenario, a start command, or an engine's start-up log."""
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -19,15 +18,15 @@ from sim.memory.remedies import Remedy, remedies_of
 from sim.memory.sglang_remedies import sglang_remedies_of
 from sim.memory_request import Ledger, MemoryRequest, ledger_of
 from sim.memory_request.from_command import flag_settings, gpus_of, request_of_command
-from sim.memory_request.from_log import like_log, settings_of_log, with_log
+from sim.memory_request.from_log import gpu_of_log, like_log, settings_of_log, sglang_of_log, with_log
 from sim.serve_command import ServeCommand, read_command
 from sim.startup_log import read_startup_log
 from sim.units import GIB
 
-_OWN_SETTINGS = ("vllm_version", "weight_dtype", "kv_cache_tokens", "non_kv_bytes")
 _MOST_BYTES = 2**20  # of a file with a command
 _PICTURES = {".png", ".svg"}
 _BAR_COLUMNS = 100
+_MOST_GIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,7 @@ def memory_command(options: MemoryOptions) -> None:
         from sim.report.ledger_chart import draw_bars
 
         draw_bars(ledgers, options.out)
+        click.echo(f"wrote {options.out}", err=True)
     if options.as_json:
         click.echo(json.dumps(_document(requests, ledgers)))
     else:
@@ -126,9 +126,9 @@ def _changed(options: MemoryOptions, text: str) -> MemoryOptions:
 
 
 def _request(options: MemoryOptions) -> MemoryRequest:
-    own = {name: value for name, value in (options.own or {}).items() if name in _OWN_SETTINGS}
+    own = dict(options.own or {})
     if options.free_at_start is not None:
-        own["free_bytes_at_start"] = round(options.free_at_start * GIB)
+        own["free_bytes_at_start"] = _bytes_of_gib(options.free_at_start)
     words = list(options.words)
     scenario = _scenario_path(words)
     if scenario is not None:
@@ -147,6 +147,13 @@ def _request(options: MemoryOptions) -> MemoryRequest:
     return request_of_command(command, options.gpu, options.gpus, own)
 
 
+def _bytes_of_gib(size: float) -> int:
+    """Return a size in bytes; the settings check what is merely too much."""
+    if not abs(size) < _MOST_GIB:  # nor is NaN
+        raise MemoryLedgerError(f"--free-at-start {size:g} must be a number of GiB above 0 and below {_MOST_GIB:,}")
+    return round(size * GIB)
+
+
 def _scenario_path(words: Sequence[str]) -> Path | None:
     if not words or words[0].startswith("-") or " " in words[0]:
         return None
@@ -157,11 +164,16 @@ def _scenario_path(words: Sequence[str]) -> Path | None:
 
 
 def _is_manifest(path: Path) -> bool:
-    """Whether a YAML file starts containers rather than being a scenario, which has an engine."""
-    from sim.serve_command.manifest import is_manifest
+    """Whether a YAML file starts a container; a scenario is YAML too, and starts none."""
+    from sim.serve_command.errors import CommandError
+    from sim.serve_command.manifest import containers, is_manifest
+    from sim.serve_command.paste import clean
 
-    text = _text(path)
-    return not re.search(r"^engine\s*:", text, re.MULTILINE) and is_manifest(text)
+    text = clean(_text(path))
+    try:
+        return is_manifest(text) and bool(containers(text, {}))
+    except CommandError:  # no YAML: the scenario's reader says where
+        return False
 
 
 def _command(words: list[str]) -> ServeCommand:
@@ -174,8 +186,8 @@ def _command(words: list[str]) -> ServeCommand:
     if len(words) > 1 and " " in first.strip():  # pasted in quotes, with more flags after it
         return _with_flags(read_command(first), words[1:])
     command = read_command(words[0] if len(words) == 1 else words)
-    if first.startswith("-"):  # flags alone are vLLM's here, and nobody needs to be told
-        return replace(command, notes=tuple(note for note in command.notes if not note.startswith("no program")))
+    if first.startswith("-"):  # flags alone are vLLM's here, of a model that is named elsewhere
+        return replace(command, notes=tuple(note for note in command.notes if not note.startswith("no ")))
     return command
 
 
@@ -231,16 +243,17 @@ def _of_log(path: Path, command: ServeCommand, options: MemoryOptions, own: dict
     named = command.model or facts.model
     if named is None:
         raise MemoryLedgerError(f"{path} names no model: add --model")
-    gpu = options.gpu or facts.gpu_name
-    if gpu is None:
-        raise MemoryLedgerError(f"{path} names no GPU: add --gpu, e.g. --gpu L4")
+    gpu = gpu_of_log(facts) if options.gpu is None else None
+    if gpu is None and options.gpu is None:
+        raise MemoryLedgerError(f"{path} shows no GPU's memory: add --gpu, e.g. --gpu L4")
     model = load_model(named)
     notes = [*command.notes]
     changes = flag_settings(command, model, notes) | own
     request = MemoryRequest(
-        gpus=gpus_of(gpu),
+        gpus=(gpu,) if gpu is not None else gpus_of(options.gpu or ""),
         model=model,
         settings=MemorySettings(**settings_of_log(facts)),
+        sglang=sglang_of_log(facts) if facts.engine == "sglang" else None,
         gpu_count=options.gpus,
         ignored=command.ignored,
         notes=tuple(notes),

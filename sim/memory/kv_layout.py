@@ -100,7 +100,7 @@ def kv_layout(model: Model, settings: MemorySettings, stage: range | None = None
     that do not divide, and for a model without any KV.
     """
     stage = range(model.num_hidden_layers) if stage is None else stage
-    dtype = kv_dtype(_own_dtype(model, settings))
+    dtype = kv_dtype(settings.kv_type(model))
     _check_heads(model, settings.tensor_parallel_size)
     everywhere = _kept_by_layer(model, settings, dtype)
     if not everywhere:
@@ -136,10 +136,6 @@ def kv_layout(model: Model, settings: MemorySettings, stage: range | None = None
 
 def _pools_keys(model: Model) -> bool:
     return any(isinstance(kind, IndexerKv) and kind.pool_tokens > 1 for layer in model.kv_layers for kind in layer)
-
-
-def _own_dtype(model: Model, settings: MemorySettings) -> str:
-    return (model.kv_cache_dtype or "auto") if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype
 
 
 def _check_heads(model: Model, tensor_parallel_size: int) -> None:
@@ -206,7 +202,7 @@ def _is_skipped(index: int, kind: KvKind, settings: MemorySettings) -> bool:
     return str(index) in skipped or (windowed and "sliding_window" in skipped)
 
 
-def _attention(kind: AttentionKv | LatentKv | IndexerKv, settings: MemorySettings, dtype: KvDtype) -> _Kept:
+def _attention(kind: AttentionKv | LatentKv, settings: MemorySettings, dtype: KvDtype) -> _Kept:
     size = token_bytes(kind, dtype, settings.tensor_parallel_size)
     keeps, span = Keeps.ALL, 0
     if (

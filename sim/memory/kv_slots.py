@@ -5,12 +5,9 @@ whole on every rank. Checked on posted start-ups: 20 of plain heads to 0.2 %, Ki
 """
 
 from sim.catalog import KvDtype
-from sim.catalog.layers import AttentionKv, IndexerKv, LatentKv, RecurrentState
+from sim.catalog.layers import STATE_DTYPES, AttentionKv, IndexerKv, LatentKv, RecurrentState
 
 _BITS16_BYTES = 2
-_INDEXER_SCALE_BYTES = 4  # one fp32 for each 128 fp8 elements (vLLM's DeepSeek V3.2 indexer)
-_INDEXER_SCALED = 128
-_STATE_BYTES = {"float32": 4, "fp32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
 
 
 def token_bytes(kind: AttentionKv | LatentKv | IndexerKv, dtype: KvDtype, tensor_parallel_size: int) -> float:
@@ -22,8 +19,7 @@ def token_bytes(kind: AttentionKv | LatentKv | IndexerKv, dtype: KvDtype, tensor
         case LatentKv():
             return dtype.latent_bytes(kind.latent_dim, kind.rope_dim)
         case IndexerKv():
-            key_bytes = kind.key_dim + -(-kind.key_dim // _INDEXER_SCALED) * _INDEXER_SCALE_BYTES
-            return key_bytes / kind.pool_tokens
+            return kind.token_bytes
 
 
 def state_bytes(state: RecurrentState, tensor_parallel_size: int, draft_tokens: int, state_dtype: str) -> int:
@@ -33,6 +29,6 @@ def state_bytes(state: RecurrentState, tensor_parallel_size: int, draft_tokens: 
     convolution's inputs are in 16 bits. Checked: blocks of 544 (Qwen3-Next), 784 and 1,088 tokens as printed.
     """
     own = state.state_dtype or "auto"
-    element_bytes = _STATE_BYTES[own if state_dtype == "auto" else state_dtype]
+    element_bytes = STATE_DTYPES[own if state_dtype == "auto" else state_dtype]
     convolution = state.conv_channels * (state.conv_steps + draft_tokens) * _BITS16_BYTES
     return (convolution + state.state_elements * element_bytes) // tensor_parallel_size

@@ -4,7 +4,7 @@
     budget - weights - activation peak - non-torch (- CUDA graphs, by version) = KV memory
     KV memory // bytes of a block = blocks; the GPU with the fewest decides
 
-Prefill workspaces, LoRA and encoder caches are not counted; where an engine's own print is at hand, give it
+Prefill workspaces and encoder caches are not counted; where an engine's own print is at hand, give it
 (`kv_cache_tokens` and its like, or its start-up log) instead of trusting the estimate. README has the errors against
 posted start-ups.
 """
@@ -19,7 +19,7 @@ from sim.memory.printed import printed_tokens
 from sim.memory.rank import RankMemory, rank_memory
 from sim.memory.refusal import refusal_of
 from sim.memory.reserves import ByteRange
-from sim.memory.settings import AUTO_FIT, BatchLimits, MemorySettings, batch_limits
+from sim.memory.settings import AUTO_FIT, BatchLimits, Measured, MemorySettings, batch_limits
 from sim.memory.versions import keeps_a_block
 
 
@@ -33,7 +33,7 @@ class MemoryLedger:
     ranks: tuple[RankMemory, ...]  # a pipeline's stages in order
     cuda_graphs_reduce_kv: bool
     refusal: str | None
-    provenance: Mapping[str, str]  # component -> config, catalog, fitted, estimated or given
+    provenance: Mapping[str, str]  # component -> config, catalog, computed, fitted, estimated or given
 
     @property
     def rank(self) -> RankMemory:
@@ -169,13 +169,21 @@ def _longest(ranks: Sequence[RankMemory], settings: MemorySettings, limits: Batc
 
 
 def _provenance(gpu: Gpu, model: Model, settings: MemorySettings) -> dict[str, str]:
+    measured = settings.measured or Measured()
+    log = {
+        name: "log"
+        for name in ("weight_bytes", "activation_bytes", "non_torch_bytes", "cuda_graph_bytes")
+        if getattr(measured, name) is not None
+    }
+    if settings.measured is not None:
+        log |= {"kv_bytes": "log"}
     return {
         "total_visible_bytes": "estimated" if gpu.visible_bytes is None else "catalog",
         "budget_bytes": "config",
-        "weight_bytes": "catalog" if settings.weight_dtype == "auto" and model.checkpoint_bytes else "computed",
+        "weight_bytes": "index" if settings.weight_dtype == "auto" and model.checkpoint_bytes else "computed",
         "activation_bytes": "fitted",
         "non_torch_bytes": "estimated",
         "cuda_graph_bytes": "config" if settings.enforce_eager else "estimated",
-        "bytes_per_token": "catalog",
+        "bytes_per_token": "config.json" if model.source.endswith(".json") else "catalog",
         "kv_bytes": "fitted" if settings.kv_override is None else "given",
-    }
+    } | log

@@ -35,11 +35,6 @@ class Part:
     size_bytes: ByteRange
     source: str  # where the size comes from, in the ledger's words
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the size has no range."""
-        return self.size_bytes.low == self.size_bytes.high
-
 
 def parts_of(ledger: MemoryLedger | SglangPools) -> tuple[Part, ...]:
     """Return the parts of one GPU's memory; their likely sizes add up to its visible bytes, exactly.
@@ -85,11 +80,6 @@ def _of_pools(pools: SglangPools) -> tuple[Part, ...]:
     spread = pools.kv_bytes
     span = ByteRange(left + spread.likely - spread.high, left, left + spread.likely - spread.low)
     return (*parts, Part(DYNAMIC, span, "config"))
-
-
-def overcommitted_bytes(parts: Sequence[Part]) -> int:
-    """Return by how much the parts that must fit exceed what they may take; 0 where they fit."""
-    return max(0, -min(part.size_bytes.likely for part in parts))
 
 
 def _sum(parts: Sequence[Part]) -> int:

@@ -18,9 +18,7 @@ def printed_tokens(layout: KvLayout, blocks: int, max_model_len: int, in_flight_
 def blocks_of_printed(
     layout: KvLayout, tokens: int, max_model_len: int, in_flight_tokens: int, vllm_version: str
 ) -> int:
-    """Return the fewest blocks for which this version prints at least so many tokens: the inverse."""
-    if layout.is_uniform:
-        return tokens // (layout.block_size * layout.context_parallel_size)
-    if prints_concurrency_tokens(vllm_version):
-        return -(-tokens * layout.blocks_for(max_model_len, in_flight_tokens) // max_model_len)
+    """Return the blocks for which this version prints so many tokens; of tokens it never prints, no more than that."""
+    if prints_concurrency_tokens(vllm_version):  # of a uniform model too: its last block may not be full
+        return ((tokens + 1) * layout.blocks_for(max_model_len, in_flight_tokens) - 1) // max_model_len
     return tokens // (layout.block_size * layout.context_parallel_size) * len(layout.groups)

@@ -15,7 +15,7 @@ from sim.memory.versions import checks_whole_model
 from sim.units import GIB, gib
 
 # Of 38 posted load sizes those of 16-bit models are met within 1 %; quantised ones load up to 5 % more.
-SIXTEEN_BIT = ("bf16", "bfloat16", "fp16", "float16", "fp32")
+_UNQUANTISED = ("bf16", "bfloat16", "fp16", "float16", "fp32")
 _PLAIN_SPREAD, _QUANTISED_SPREAD = (0.99, 1.01), (0.97, 1.05)
 
 
@@ -67,8 +67,12 @@ def rank_memory(gpu: Gpu, model: Model, settings: MemorySettings, limits: BatchL
     activation = activation_peak(model, limits, settings, samples=last)
     outside = non_torch(parallel * settings.pipeline_parallel_size)
     graphs = cuda_graphs(enforce_eager=settings.enforce_eager)
-    charged = graphs if settings.charges_cuda_graphs else exactly(0)
     spread = _weight_spread(model, settings, weights)
+    if (measured := settings.measured) is not None and settings.pipeline_parallel_size == 1:
+        spread, activation = _or(measured.weight_bytes, spread), _or(measured.activation_bytes, activation)
+        outside, graphs = _or(measured.non_torch_bytes, outside), _or(measured.cuda_graph_bytes, graphs)
+        weights = spread.likely
+    charged = graphs if settings.charges_cuda_graphs else exactly(0)
     rest = budget - weights
     kv = ByteRange(
         low=budget - spread.high - activation.high - outside.high - charged.high,
@@ -102,12 +106,17 @@ def rank_memory(gpu: Gpu, model: Model, settings: MemorySettings, limits: BatchL
     )
 
 
+def _or(measured_bytes: int | None, estimate: ByteRange) -> ByteRange:
+    """Return what was measured, if it was; graphs and the like are free-memory deltas, and may come out negative."""
+    return estimate if measured_bytes is None else exactly(max(0, measured_bytes))
+
+
 def _weight_spread(model: Model, settings: MemorySettings, weights: int) -> ByteRange:
     """Return what the weights lie between; the total size of a checkpoint is exact."""
     if settings.weight_dtype == "auto" and model.checkpoint_bytes is not None:
         return exactly(weights)
     own = model.weight_dtype if settings.weight_dtype == "auto" else settings.weight_dtype
-    low, high = _PLAIN_SPREAD if own in SIXTEEN_BIT else _QUANTISED_SPREAD
+    low, high = _PLAIN_SPREAD if own in _UNQUANTISED else _QUANTISED_SPREAD
     return ByteRange(round(low * weights), weights, round(high * weights))
 
 

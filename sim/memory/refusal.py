@@ -12,17 +12,25 @@ def refusal_of(ranks: Sequence[RankMemory], settings: MemorySettings, limits: Ba
     """Return the reason, or None if it starts. `longest` is the largest max_model_len that fits, in tokens."""
     for rank in ranks:
         free = settings.free_bytes_at_start
-        if free is not None and free < rank.budget_bytes and settings.kv_cache_memory_bytes is None:
+        if free is not None and free < rank.budget_bytes:
             return (
                 f"only {gib(free)} is free at start, less than the {gib(rank.budget_bytes)} that "
                 f"gpu_memory_utilization {settings.utilization:g} asks for; lower it or stop what "
                 "else uses the GPU"
             )
     least = min(ranks, key=lambda rank: rank.kv_bytes.likely)
-    if longest == 0:
+    if least.weight_bytes > least.total_visible_bytes:
         return (
-            f"no memory for KV blocks: {gib(least.kv_bytes.likely)} of the {gib(least.budget_bytes)} budget is left; "
-            "raise gpu_memory_utilization, quantise the weights, or lower max_num_seqs and max_num_batched_tokens"
+            f"the weights alone are {gib(least.weight_bytes)} a GPU, more than the {gib(least.total_visible_bytes)} it "
+            "has: loading runs out of memory; quantise them, or spread them over more GPUs"
+        )
+    if longest == 0:
+        missing = -least.kv_bytes.likely
+        leaves = f"take {gib(missing)} more than" if missing > 0 else f"leave too little, {gib(-missing)}, of"
+        return (
+            f"no memory for KV blocks: weights, activations and the rest {leaves} the "
+            f"{gib(least.budget_bytes)} budget; raise gpu_memory_utilization, quantise the weights, "
+            "or lower max_num_seqs and max_num_batched_tokens"
         )
     in_flight = settings.in_flight_tokens(limits.max_num_batched_tokens)
     kept = 1 if keeps_a_block(settings.vllm_version) else 0

@@ -76,7 +76,7 @@ def _changes(gpu: Gpus, model: Model, ledger: MemoryLedger) -> Iterator[Change]:
         return then is not None and then.starts
 
     fixed_blocks = settings.kv_override in {"kv_cache_tokens", "num_gpu_blocks_override"}
-    if settings.kv_override in {None, "non_kv_bytes"}:
+    if settings.kv_override in {None, "non_kv_bytes"} or settings.free_bytes_at_start is not None:
         yield from _utilization(ledger, starts)
     if settings.kv_override is None:
         for name, flag, now, least, costs in (
@@ -122,8 +122,7 @@ def _utilization(ledger: MemoryLedger, starts: Callable[[MemorySettings], bool])
 
 def kv_types(gpu: Gpu, model: Model, settings: MemorySettings, fp8: str = "fp8") -> Iterator[Change]:
     """Yield a smaller KV type that the GPU has: fp8 for 16 bits, nvfp4 for 8."""
-    name = (model.kv_cache_dtype or "auto") if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype
-    bits = kv_dtype(name).key_bits
+    bits = kv_dtype(settings.kv_type(model)).key_bits
     heads_only = all(isinstance(kind, AttentionKv) for layer in model.kv_layers for kind in layer)
     if bits > 8 and _capability(gpu) >= _FP8_FROM:
         yield Change(f"--kv-cache-dtype {fp8}", "KV in 8 bits", replace(settings, kv_cache_dtype=fp8))

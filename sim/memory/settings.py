@@ -49,6 +49,16 @@ def has_states(model: Model) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What an engine printed of one GPU's memory, in bytes; None where it did not."""
+
+    weight_bytes: int | None = None
+    activation_bytes: int | None = None
+    non_torch_bytes: int | None = None
+    cuda_graph_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MemorySettings:
     """What decides how much memory is left for KV. None means the engine's default, or not given.
 
@@ -93,6 +103,7 @@ class MemorySettings:
     kv_cache_memory_bytes: int | None = None
     non_kv_bytes: int | None = None
     free_bytes_at_start: int | None = None
+    measured: Measured | None = None  # goes before the estimates; of models on one pipeline stage
 
     def __post_init__(self) -> None:
         share = self.gpu_memory_utilization
@@ -138,6 +149,10 @@ class MemorySettings:
         """Whether an estimate of CUDA graphs comes out of the KV memory."""
         asked = self.estimate_cudagraphs
         return graphs_reduce_kv(self.vllm_version) if asked is None else asked
+
+    def kv_type(self, model: Model) -> str:
+        """Return the KV type that takes effect: of "auto", the one that the checkpoint brings scales for."""
+        return (model.kv_cache_dtype or "auto") if self.kv_cache_dtype == "auto" else self.kv_cache_dtype
 
     def caches_prefixes(self, model: Model) -> bool:
         """Whether prefix caching is on: as asked, else by the version's default for this kind of model."""

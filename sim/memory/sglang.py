@@ -40,6 +40,8 @@ class SglangSettings:
     disable_hybrid_swa_memory: bool = False
     disable_radix_cache: bool = False
     enable_dp_attention: bool = False
+    free_before_load_bytes: int | None = None  # printed by the engine ("Load weight begin"), a GPU
+    free_after_load_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for name, most in (
@@ -77,11 +79,20 @@ class SglangPools:
 
 
 def sglang_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSettings) -> SglangPools:
-    """Account for one GPU of an SGLang server. Raises MemoryLedgerError for an unknown type."""
+    """Account for the GPU of an SGLang server that holds the fewest tokens; of a pipeline each stage has its layers.
+
+    Raises MemoryLedgerError for an unknown type, and for stages that cannot be.
+    """
+    stages = [_stage_pools(gpu, model, settings, own, stage) for stage in settings.stages(model.num_hidden_layers)]
+    return min(stages, key=lambda pools: pools.kv_cache_tokens.likely)
+
+
+def _stage_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSettings, stage: range) -> SglangPools:
     parallel = settings.tensor_parallel_size
+    drafts = stage.stop == model.num_hidden_layers
     attention_parallel = max(1, parallel // settings.data_parallel_size) if own.enable_dp_attention else parallel
-    layers = [*model.kv_layers, *draft_layers(model, settings)]
-    dtype = kv_dtype((model.kv_cache_dtype or "auto") if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype)
+    layers = [*model.kv_layers[stage.start : stage.stop], *(draft_layers(model, settings) if drafts else ())]
+    dtype = kv_dtype(settings.kv_type(model))
     full = windows = 0.0
     state = 0
     separate = not (own.disable_hybrid_swa_memory or model.name.lower().startswith(_WINDOWS_IN_FULL))
@@ -98,15 +109,24 @@ def sglang_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
     if not full:
         raise MemoryLedgerError(f"{model.name} keeps no KV by token: there is no token pool to size")
     per_token = full + own.swa_full_tokens_ratio * windows
-    weights = model.weight_bytes(settings.weight_dtype, parallel) + draft_weight_bytes(model, settings)
+    weights = model.weight_bytes(settings.weight_dtype, parallel, layers=stage)
+    weights += draft_weight_bytes(model, settings) if drafts else 0
     share = own.mem_fraction_static or static_share(gpu.usable_bytes, settings, own)
-    rests = [
-        rest_bytes(gpu.usable_bytes - taken, weights, share)
-        for taken in (_CONTEXT_BYTES.high, _CONTEXT_BYTES.likely, _CONTEXT_BYTES.low)
-    ]
+    before = own.free_before_load_bytes
+    if before is not None and own.free_after_load_bytes is not None:
+        weights = before - own.free_after_load_bytes
+        rests = [rest_bytes(before, weights, share)] * 3
+    else:
+        rests = [
+            rest_bytes(gpu.usable_bytes - taken, weights, share)
+            for taken in (_CONTEXT_BYTES.high, _CONTEXT_BYTES.likely, _CONTEXT_BYTES.low)
+        ]
     slots = _state_slots(rests[1], state, own)
     kept = [rest - slots * state for rest in rests]
     tokens = [min(max(0, int(rest // per_token)), own.max_total_tokens or 10**15) for rest in kept]
+    if settings.kv_cache_tokens is not None:
+        tokens = [settings.kv_cache_tokens] * 3
+        kept = [round(settings.kv_cache_tokens * per_token)] * 3
     longest = settings.max_model_len or model.max_position_embeddings
     refusal = None
     if tokens[1] <= 0:

@@ -39,7 +39,7 @@ def verdict_of(ledger: MemoryLedger) -> Verdict:
         trouble=trouble,
         needed_bytes=_needed_bytes(ledger, rank),
         kv_bytes=rank.kv_bytes,
-        is_open=turned and trouble is not Trouble.NOT_FREE,
+        is_open=turned and trouble not in {Trouble.NOT_FREE, Trouble.WEIGHTS},
     )
 
 
@@ -47,10 +47,9 @@ def _trouble(ledger: MemoryLedger, rank: RankMemory) -> Trouble | None:
     if ledger.starts:
         return None
     free = ledger.settings.free_bytes_at_start
-    asked = max(one.budget_bytes for one in ledger.ranks)
-    if free is not None and free < asked and ledger.settings.kv_cache_memory_bytes is None:
+    if free is not None and free < max(one.budget_bytes for one in ledger.ranks):
         return Trouble.NOT_FREE
-    if any(one.weight_bytes + one.non_torch_bytes.likely > one.total_visible_bytes for one in ledger.ranks):
+    if any(one.weight_bytes > one.total_visible_bytes for one in ledger.ranks):
         return Trouble.WEIGHTS
     return Trouble.NO_KV if rank.kv_bytes.likely <= 0 else Trouble.SHORT_KV
 

@@ -8,6 +8,7 @@ from sim.catalog import Gpu, Model, load_gpu, load_model
 from sim.errors import MemoryLedgerError
 from sim.memory import MemorySettings, SglangSettings
 from sim.memory.settings import AUTO_FIT
+from sim.memory.versions import NEWEST_KNOWN_VLLM, parse_version
 from sim.memory_request.request import MemoryRequest
 from sim.serve_command import ServeCommand
 
@@ -59,10 +60,12 @@ def request_of_command(
 def _remarks(request: MemoryRequest) -> Iterator[str]:
     longest, positions = request.settings.max_model_len, request.model.max_position_embeddings
     if longest is not None and longest > positions:
-        yield (
-            f"max_model_len {longest:,} is more than the model's own {positions:,}: vLLM wants rope scaling "
-            "or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 for that"
-        )
+        vllm, sglang = "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"
+        switch = vllm if request.sglang is None else sglang
+        yield f"{longest:,} tokens are more than the model's own {positions:,}: that wants rope scaling, or {switch}"
+    version = request.settings.vllm_version
+    if request.sglang is None and parse_version(version) > parse_version(NEWEST_KNOWN_VLLM):
+        yield f"vLLM {version} is newer than the rules known here, which end at {NEWEST_KNOWN_VLLM}"
     if request.gpu_count is not None and request.ranks < request.gpu_count:
         yield f"uses {request.ranks} of {request.gpu_count} GPUs: no flag spreads the model over the others"
 

@@ -91,8 +91,10 @@ def draw_bars(ledgers: Ledgers, path: Path, *, title: str = "", provenance: str 
 
 def bars_chart(ledgers: Ledgers, *, title: str = "", provenance: str = "") -> Figure:
     """Return the figure of one or more ledgers, in the order given, a bar a GPU that differs."""
-    named = ledgers if len(ledgers) > 1 else {"": ledger for ledger in ledgers.values()}  # one is what the title says
-    rows = [row for name, ledger in named.items() for row in _rows(name, ledger)]
+    named = list(ledgers.items())
+    if len(named) == 1:  # the title says what it is
+        named = [("", named[0][1])]
+    rows = [row for name, ledger in named for row in _rows(name, ledger)]
     if not rows:
         raise MemoryLedgerError("there is no ledger to draw")
     with sheet(provenance, width_in=WIDTH_IN) as figure:

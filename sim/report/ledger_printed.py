@@ -38,7 +38,8 @@ def printed_refusal(ledger: MemoryLedger, verdict: Verdict) -> str:
             ranks = [rank for rank in ledger.ranks if free < rank.budget_bytes]
             sizes = f"{_gib(free)}/{_gib(ranks[0].total_visible_bytes)} GiB"
             asked = f"{ledger.settings.utilization:g}, {_gib(ranks[0].budget_bytes)} GiB"
-            return f'"Free memory on device ... ({sizes}) on startup is less than desired GPU memory utilization ({asked})"'
+            short = f"is less than desired GPU memory utilization ({asked})"
+            return f'"Free memory on device ... ({sizes}) on startup {short} ..."'
         case Trouble.WEIGHTS:
             return '"torch.OutOfMemoryError: CUDA out of memory ..." while it loads the weights'
         case Trouble.NO_KV:

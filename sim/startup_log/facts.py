@@ -168,11 +168,19 @@ class StartupFacts:
         return bool(states or self.attention_block_size or self.padding_layers or self.mamba_blocks)
 
     @property
-    def num_gpu_blocks(self) -> int | None:
-        """Blocks as printed or as the user fixed them; else tokens / block_size where both mean the same thing."""
+    def printed_blocks(self) -> int | None:
+        """Blocks as printed or as the user fixed them."""
         printed = self.num_gpu_blocks_override or self.least(lambda rank: rank.num_gpu_blocks)
-        if printed is not None or self.tokens is None or self.is_hybrid or self.engine != "vllm":
-            return None if printed is None else int(printed)
+        return None if printed is None else int(printed)
+
+    @property
+    def num_gpu_blocks(self) -> int | None:
+        """Blocks as printed or as the user fixed them; else tokens / block_size where nothing speaks against it.
+
+        A log does not show every window: who knows the model's layout goes by `printed_blocks` and `tokens` instead.
+        """
+        if self.printed_blocks is not None or self.tokens is None or self.is_hybrid or self.engine != "vllm":
+            return self.printed_blocks
         tokens_of_a_block = (self.block_size or DEFAULT_BLOCK_SIZE) * (self.context_parallel_size or 1)
         return None if self.tokens % tokens_of_a_block else self.tokens // tokens_of_a_block
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from sim.catalog import KvDtype, Model, kv_dtype
 from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, RecurrentState
+from sim.catalog.model import uniform_layer
 
 _STATE_BYTES = 4  # states are mostly kept in fp32; read and written once a token
 _READ_AND_WRITTEN = 2
@@ -40,8 +41,8 @@ def mixed_layers(model: Model, kv_cache_dtype: str, tensor_parallel_size: int = 
     if not model.body:
         return UNIFORM
     dtype = kv_dtype(kv_cache_dtype)
-    heads = max(1, model.num_key_value_heads // tensor_parallel_size)
-    of_one = heads * dtype.head_bytes(model.head_dim)
+    heads = AttentionKv(model.num_key_value_heads, model.head_dim, model.head_dim)
+    main, of_one = uniform_layer(model), _token_bytes(heads, dtype, tensor_parallel_size)
     growing = bounded = 0.0
     window_pairs = 0.0
     for layer in model.layers:
@@ -56,10 +57,9 @@ def mixed_layers(model: Model, kv_cache_dtype: str, tensor_parallel_size: int = 
                 case RecurrentState():
                     bounded += _READ_AND_WRITTEN * _STATE_BYTES * kind.state_elements / tensor_parallel_size
     layers = model.num_hidden_layers
-    plain = 4.0 * layers * model.num_attention_heads * model.head_dim
     return MixedLayers(
-        linear=model.active_linear_params / _uniform_params(model),
-        pairs=model.attention_flops_per_pair / plain if growing else 0.0,
+        linear=model.active_linear_params / (layers * main.active_params),
+        pairs=model.attention_flops_per_pair / (layers * main.pair_flops) if growing else 0.0,
         kv_tokens=growing / (layers * of_one),
         bytes_per_row=bounded,
         window_pairs=window_pairs,
@@ -80,14 +80,4 @@ def _token_bytes(kind: AttentionKv | LatentKv | IndexerKv, dtype: KvDtype, tenso
         case LatentKv():
             return dtype.latent_bytes(kind.latent_dim, kind.rope_dim)
         case IndexerKv():
-            return float(kind.key_dim)
-
-
-def _uniform_params(model: Model) -> int:
-    """Return the weights a token meets in layers of the main kind: what a profile's own layer is priced with."""
-    head = model.head_dim * (2 * model.num_attention_heads + 2 * model.num_key_value_heads)
-    if model.num_experts is None or model.num_experts_per_tok is None or model.moe_intermediate_size is None:
-        mlp = 3 * model.intermediate_size
-    else:
-        mlp = 3 * model.num_experts_per_tok * model.moe_intermediate_size + model.num_experts
-    return model.num_hidden_layers * model.hidden_size * (head + mlp)
+            return kind.token_bytes

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from command_line import kvcliff
 
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 RECORDING = {
     "name": "two",
     "num_gpu_blocks": 20,
@@ -86,6 +87,15 @@ def test_memory_flags_override_the_scenario(small: Path) -> None:
     assert memory(small, "--kv-cache-dtype", "bf16")["bytes_per_token"] == 147_456
 
 
+def test_memory_tells_a_scenario_from_a_file_that_starts_a_container(tmp_path: Path) -> None:
+    """Both are YAML; every shipped scenario is read as one."""
+    for scenario in sorted(SCENARIOS.glob("*.yaml")):
+        assert memory(scenario)["starts"] is True
+    compose = tmp_path / "compose.yaml"
+    compose.write_text("services:\n  vllm:\n    image: vllm/vllm-openai:v0.19.0\n    command: --model Qwen3-4B\n")
+    assert memory(compose, "--gpu", "L4")["vllm_version"] == "0.19.0"
+
+
 def test_memory_says_why_an_engine_would_not_start(small: Path) -> None:
     """That is an answer, not bad input: exit code 0."""
     printed = memory(small, "--max-model-len", "40000")
@@ -134,3 +144,11 @@ def test_bad_memory_flags_are_refused_in_one_line(flags: list[str], said: str) -
     assert result.stderr.startswith("kvcliff: ")
     assert result.stderr.count("\n") == 1
     assert said in result.stderr
+
+
+@pytest.mark.parametrize("size", ["nan", "inf", "-inf", "1e308", "-5", "0"])
+def test_free_memory_that_cannot_be_is_refused_in_one_line(size: str) -> None:
+    """NaN and infinities are floats to click, and no number of bytes."""
+    result = kvcliff("memory", "vllm", "serve", "Qwen/Qwen3-8B", "--gpu", "L4", "--free-at-start", size)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1

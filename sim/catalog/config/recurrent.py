@@ -4,8 +4,11 @@ Shapes are those that vLLM allocates (its MambaStateShapeCalculator), of the who
 """
 
 from sim.catalog.config.keys import Keys
-from sim.catalog.layers import RecurrentState
+from sim.catalog.layers import STATE_DTYPES, RecurrentState
 from sim.catalog.weights import Layer, Linear
+from sim.errors import one_of
+
+_LONGEST_DTYPE = 40
 
 
 def recurrent_layer(keys: Keys, hidden_size: int) -> Layer:
@@ -32,7 +35,7 @@ def _gated_delta_net(keys: Keys, hidden_size: int) -> Layer:
     keys_wide, values_wide = key_heads * key_dim, value_heads * value_dim
     channels = 2 * keys_wide + values_wide
     steps = _conv_steps(keys, "linear_conv_kernel_dim")
-    state = RecurrentState(channels, steps, value_heads * key_dim * value_dim, keys.text("mamba_ssm_dtype"))
+    state = RecurrentState(channels, steps, value_heads * key_dim * value_dim, _state_dtype(keys, "mamba_ssm_dtype"))
     return Layer(
         (state,),
         (
@@ -109,7 +112,7 @@ def _mamba2(keys: Keys, hidden_size: int) -> Layer:
     elements = keys.count("mamba_d_state", "ssm_state_size", "state_size")
     steps = _conv_steps(keys, "mamba_d_conv", "conv_kernel")
     channels = inner + 2 * groups * elements
-    dtype = keys.text("mamba_ssm_cache_dtype")
+    dtype = _state_dtype(keys, "mamba_ssm_cache_dtype")
     return Layer(
         (RecurrentState(channels, steps, inner * elements, dtype),),
         (
@@ -137,6 +140,14 @@ def _mamba1(keys: Keys, hidden_size: int) -> Layer:
             Linear("mixer.out_proj", inner * hidden_size),
         ),
     )
+
+
+def _state_dtype(keys: Keys, key: str) -> str | None:
+    """Return the type of a state, where the config says it."""
+    name = keys.text(key)
+    if name is not None and name not in STATE_DTYPES:
+        raise keys.broken(key, one_of(name[:_LONGEST_DTYPE], STATE_DTYPES))
+    return name
 
 
 def _conv_steps(keys: Keys, *names: str) -> int:

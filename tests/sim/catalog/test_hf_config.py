@@ -231,3 +231,10 @@ def test_any_config_is_a_model_or_one_clear_line(
         assert 0 < model.weight_bytes(dtype) < 2**80
     assert model.kv_bytes_per_token("bf16") >= 0
     assert model.active_linear_params <= model.linear_params
+
+
+def test_a_state_of_an_unknown_type_is_an_error_that_names_its_key() -> None:
+    """Not a failure later, where its bytes are counted."""
+    config = public_shapes.QWEN35_27B["text_config"]
+    with pytest.raises(CatalogError, match="mamba_ssm_dtype 'float8' is not one of"):
+        read_config("config.json", {**config, "mamba_ssm_dtype": "float8"})

@@ -69,7 +69,7 @@ def test_no_room_for_kv_is_a_refusal_not_an_exception() -> None:
     assert (it.num_gpu_blocks, it.usable_blocks, it.kv_cache_tokens, it.max_concurrency) == (0, 0, 0, 0)
     assert it.largest_max_model_len == 0
     assert it.refusal is not None
-    assert it.refusal.startswith("no memory for KV blocks")
+    assert it.refusal.startswith("the weights alone are 15.27 GiB a GPU, more than the 14.56 GiB it has")
 
 
 def test_memory_that_others_hold_is_a_refusal() -> None:
@@ -78,6 +78,7 @@ def test_memory_that_others_hold_is_a_refusal() -> None:
     assert it.refusal is not None
     assert "18.00 GiB is free" in it.refusal
     assert ledger(free_bytes_at_start=22 * GIB).starts
+    assert ledger(free_bytes_at_start=18 * GIB, kv_cache_memory_bytes=GIB).refusal == it.refusal  # vLLM looks first
 
 
 @pytest.mark.parametrize(
