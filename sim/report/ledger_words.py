@@ -76,8 +76,7 @@ def _of_blocks(ledger: MemoryLedger, model: Model | None) -> Iterator[Line]:
     if ledger.starts:
         yield from _labelled("vLLM prints", list(printed_start(ledger)))
         yield "at once", concurrency_sentence(ledger)
-        short = short_requests(ledger)
-        yield "", f"requests of {short.tokens:,} tokens: {_binding(short)}"
+        yield from _short(ledger)
         yield from _replicas(ledger)
         yield "longest", _longest(ledger, model)
         yield from _overcommitted(ledger)
@@ -90,6 +89,12 @@ def _of_blocks(ledger: MemoryLedger, model: Model | None) -> Iterator[Line]:
 def _labelled(label: str, lines: Sequence[str]) -> Iterator[Line]:
     for number, line in enumerate(lines):
         yield ("" if number else label), line
+
+
+def _short(ledger: MemoryLedger | SglangPools) -> Iterator[Line]:
+    short = short_requests(ledger)
+    if short.tokens < longest_requests(ledger).tokens:
+        yield "", f"requests of {short.tokens:,} tokens: {_binding(short)}"
 
 
 def _replicas(ledger: MemoryLedger | SglangPools) -> Iterator[Line]:
@@ -146,10 +151,8 @@ def _kind(ledger: MemoryLedger, groups: list[KvGroup]) -> str:
 
 def _request(ledger: MemoryLedger) -> str:
     longest, short = longest_requests(ledger), short_requests(ledger)
-    return (
-        f"{_count(ledger.blocks_per_request, 'block')} at most for {longest.tokens:,} tokens, "
-        f"{short.blocks:,} for {short.tokens:,}"
-    )
+    said = f"{_count(ledger.blocks_per_request, 'block')} at most for {longest.tokens:,} tokens"
+    return f"{said}, {short.blocks:,} for {short.tokens:,}" if short.tokens < longest.tokens else said
 
 
 def _binding(found: RequestLimits, *, printed: bool = False) -> str:
@@ -196,8 +199,7 @@ def _of_pools(pools: SglangPools) -> Iterator[Line]:
         yield "SGLang prints", printed_sglang_refusal(pools)
         return
     yield "at once", f"requests of {pools.context_length:,} tokens: {concurrency_sentence(pools)}"
-    short = short_requests(pools)
-    yield "", f"requests of {short.tokens:,} tokens: {_binding(short)}"
+    yield from _short(pools)
     yield from _replicas(pools)
     if tokens.likely < pools.context_length:
         yield "longest", f"requests over {tokens.likely:,} tokens are turned away, though the context is longer"
