@@ -213,7 +213,17 @@ def _segment(axes: Axes, number: int, segment: Segment) -> Thin | None:
     color = INK if segment.name in _DARK_TEXT else "white"
     if segment.name in {LEFT, DYNAMIC}:
         color = SOFT
-    axes.text(start + width / 2, number - _LOWER, label, ha="center", va="center", size=8, color=color, zorder=7)
+    axes.text(
+        start + width / 2,
+        number - _LOWER,
+        label,
+        ha="center",
+        va="center",
+        size=8,
+        color=color,
+        bbox={"facecolor": _COLORS[segment.name], "edgecolor": "none", "pad": 1},  # over hatching, too
+        zorder=7,
+    )
     return None
 
 
@@ -221,7 +231,7 @@ def _label(axes: Axes, segment: Segment, width: float) -> str:
     """Return name and size where they fit, else the size, else nothing; a letter is about 0.065 inch."""
     room = width / axes.get_xlim()[1] * _AXIS_IN / 0.068
     size = f"{segment.size_bytes / GIB:.1f}"
-    return next((text for text in (f"{segment.name}  {size}", size) if len(text) < room), "")
+    return next((text for text in (f"{segment.name}  {size}", size) if len(text) + 1 < room), "")
 
 
 def _outline(axes: Axes, number: int, stack: Stack) -> None:
@@ -249,9 +259,7 @@ def _key(axes: Axes, rows: Sequence[_Row]) -> Artist:
     ]
     handles += axes.plot([], [], color=INK, linewidth=1.4, linestyle=(0, (2, 1.2)), label="budget")
     if any(row.stack.kv_starts_between for row in rows):
-        handles.append(
-            axes.errorbar([], [], xerr=[], color=INK, capsize=4, linewidth=1.4, label="KV may begin between")
-        )
+        handles += axes.plot([], [], color=INK, linewidth=1.4, marker="|", label="KV may begin between")
     if any(row.stack.short is not None for row in rows):
         handles.append(Patch(facecolor="none", edgecolor=CRIMSON, hatch="////", label="does not fit"))
     handles.append(Patch(facecolor="none", edgecolor=INK, label="visible memory"))
@@ -264,5 +272,6 @@ def _key(axes: Axes, rows: Sequence[_Row]) -> Artist:
         borderpad=0,
         ncols=columns,
         handlelength=1.4,
+        numpoints=2,  # marks at both ends of a whisker
         columnspacing=1.6,
     )

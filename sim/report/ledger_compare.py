@@ -31,6 +31,8 @@ from sim.report.ledger_words import read_as
 from sim.report.trimmed import Trimmed
 from sim.units import GIB, gib
 
+_MANY = 4  # ledgers, from which on changes have a line of their own
+
 
 def compare_table(
     names: Sequence[str], ledgers: Sequence[Ledger], *, models: Sequence[Model] = (), gpus: Sequence[str] = ()
@@ -68,10 +70,11 @@ def _table(letters: Sequence[str], ledgers: Sequence[Ledger]) -> Table:
     for label, values in _settings(ledgers).items():
         table.add_row(label, *values, style="bold")
     _add(table, _PARTS, ledgers)
+    gap = " " if len(ledgers) < _MANY else "\n"
     for label, (number, form) in _numbers(ledgers).items():
         counts = [number(ledger) for ledger in ledgers]
         if any(count is not None for count in counts):
-            table.add_row(label, *(_changed(count, counts[0], form) for count in counts))
+            table.add_row(label, *(_changed(count, counts[0], form, gap) for count in counts))
     _add(table, _RESULTS, ledgers)
     if any(ledger.refusal for ledger in ledgers):
         _add(table, {"largest max_model_len": _longest}, ledgers)
@@ -149,7 +152,7 @@ def _printed_means(ledger: MemoryLedger) -> str:
     if ledger.layout.is_uniform or is_v0(ledger.settings.vllm_version):
         return ""
     newer = prints_concurrency_tokens(ledger.settings.vllm_version)
-    return "concurrency x max_model_len" if newer else "blocks // groups x block"
+    return "concurrency x length" if newer else "blocks // groups x block"
 
 
 def _kv_range(ledger: Ledger) -> str:
@@ -203,9 +206,9 @@ def _numbers(ledgers: Sequence[Ledger]) -> dict[str, tuple[Callable[[Ledger], fl
     return {**of_one, "replicas": (replicas_of, ",.0f"), "whole deployment": (_total, ",.2f")}
 
 
-def _changed(number: float | None, first: float | None, form: str) -> str:
-    """Return a number with its change against the first."""
+def _changed(number: float | None, first: float | None, form: str, gap: str) -> str:
+    """Return a number with its change against the first, after a gap."""
     if number is None:
         return ""
     change = None if first is None else percent(number, first)
-    return f"{number:{form}}" + (f" ({change})" if change else "")
+    return f"{number:{form}}" + (f"{gap}({change})" if change else "")

@@ -122,7 +122,7 @@ def test_versions_say_what_they_mean_by_tokens() -> None:
         *(ledger("H100", "gemma-4-26B-A4B-it", max_model_len=65_536, vllm_version=v) for v in ("0.19.0", "0.25.0"))
     )
     assert "vllm_version 0.19.0 0.25.0" in text
-    assert "which is blocks // groups x block concurrency x max_model_len" in text
+    assert "which is blocks // groups x block concurrency x length" in text
     assert "graphs taken on top from KV" in text
 
 
@@ -144,8 +144,10 @@ def test_three_ledgers_and_two_engines_stand_side_by_side() -> None:
 
 
 def test_it_fits_80_columns() -> None:
-    """Three of them, with nothing cut off."""
-    text = shown(compare_table(("one", "two", "three"), [uniform(), uniform(max_num_seqs=8), ledgers.refused()]))
+    """Four of them, with nothing cut off, nor a change parted from its sign."""
+    four = [uniform(), uniform(num_gpu_blocks_override=6_000, max_num_seqs=8), ledgers.refused(), uniform()]
+    text = shown(compare_table(("one", "two", "three", "four"), four))
+    assert "(+20 %)" in text
     assert max(map(len, text.splitlines())) <= 80
     assert all(line == line.rstrip() for line in text.splitlines())
     assert "…" not in text
