@@ -11,10 +11,10 @@ pool smaller than the context length is no reason to refuse: the engine starts a
 from dataclasses import dataclass
 
 from sim.catalog import Gpu, Model, kv_dtype
+from sim.catalog.kv_bytes import state_bytes, token_bytes
 from sim.catalog.layers import AttentionKv, RecurrentState
 from sim.errors import MemoryLedgerError
 from sim.memory.drafts import draft_layers, draft_weight_bytes
-from sim.memory.kv_slots import state_bytes, token_bytes
 from sim.memory.reserves import ByteRange
 from sim.memory.settings import MemorySettings
 from sim.units import GIB, gib

@@ -41,7 +41,8 @@ def test_what_does_not_change_the_shape_is_stripped(pasted: str, name: str, sche
     assert model.name == name
     assert (model.scheme.name if model.scheme else None) == scheme
     if scheme:
-        assert model.read_as == f"{name} with {scheme} weights, from the name"
+        assert model.read_as.startswith(f"{name} with {scheme} weights, from the name")
+        assert ("fp8 KV" in model.read_as) == pasted.startswith("nvidia/")
         assert model.weight_bytes("auto") == load_model(name).weight_bytes(scheme)
     assert model.weight_bytes("bf16") == load_model(name).weight_bytes("bf16")
 
