@@ -1,15 +1,20 @@
-"""A ledger in plain types, for JSON: sizes in bytes of the GPU that decides; None for what an engine has not."""
+"""A ledger in plain types, for JSON: sizes in bytes of the GPU that decides; None for what an engine has not.
+
+A key says its unit (`_bytes`, `_tokens`, `_blocks`), is a count of what it names, or is a flag of vLLM's, whose unit
+`_tokens` repeats beside it. Concurrency is in requests of max_model_len tokens: of one replica, and of all (`_total`).
+"""
 
 from collections.abc import Sequence
 
 from sim.catalog import Model
-from sim.memory.binding import RequestLimits, longest_requests, short_requests
+from sim.memory.binding import RequestLimits, longest_requests, replicas_of, short_requests, total_concurrency
 from sim.memory.ledger import MemoryLedger
 from sim.memory.parts import parts_of
 from sim.memory.rank import RankMemory
 from sim.memory.remedies import Remedy
 from sim.memory.reserves import ByteRange
 from sim.memory.sglang import SglangPools
+from sim.memory.verdict import verdict_of
 
 Document = dict[str, object]
 
@@ -30,6 +35,9 @@ def ledger_document(
     return {
         **own,
         "max_concurrency": ledger.max_concurrency,
+        "max_concurrency_total": total_concurrency(ledger),
+        "replicas": replicas_of(ledger),
+        "max_model_len_tokens": longest.tokens,
         "bytes_per_token": ledger.bytes_per_token,
         "starts": ledger.refusal is None,
         "refusal": ledger.refusal,
@@ -47,7 +55,7 @@ def ledger_document(
 
 def _of_blocks(ledger: MemoryLedger) -> Document:
     rank, settings, limits = ledger.rank, ledger.settings, ledger.limits
-    longest = ledger.largest_max_model_len
+    longest, verdict = ledger.largest_max_model_len, verdict_of(ledger)
     return {
         "engine": "vllm",
         "vllm_version": settings.vllm_version,
@@ -62,9 +70,11 @@ def _of_blocks(ledger: MemoryLedger) -> Document:
         "max_num_seqs": limits.max_num_seqs,
         "max_num_batched_tokens": limits.max_num_batched_tokens,
         "largest_max_model_len": longest,
+        "largest_max_model_len_tokens": longest,
         "estimated_max_model_len": longest,  # the word of the engine's refusal
         **_span("num_gpu_blocks", rank.blocks),
         "block_size": ledger.layout.block_size,
+        "block_size_tokens": ledger.layout.block_size,
         "block_bytes": ledger.layout.block_bytes,
         "blocks_per_request": ledger.blocks_per_request,
         "kv_cache_tokens": ledger.kv_cache_tokens,
@@ -77,11 +87,14 @@ def _of_blocks(ledger: MemoryLedger) -> Document:
         **_span("cuda_graph_bytes", rank.cuda_graph_bytes),
         "cuda_graphs_reduce_kv": ledger.cuda_graphs_reduce_kv,
         "widest_term": ledger.widest_term,
+        "needed_kv_bytes": verdict.needed_bytes,
+        "verdict_is_open": verdict.is_open,
         "groups": [
             {
                 "keeps": group.keeps.value,
                 "layers": group.layers,
                 "block_size": group.block_size,
+                "block_size_tokens": group.block_size,
                 "span_tokens": group.span_tokens,
                 "state_blocks": group.state_blocks,
             }
@@ -103,6 +116,7 @@ def _of_pools(pools: SglangPools, model: Model | None, gpu: str | None) -> Docum
         "mem_fraction_static": pools.mem_fraction_static,
         "max_model_len": pools.context_length,
         "largest_max_model_len": longest,
+        "largest_max_model_len_tokens": longest,
         "estimated_max_model_len": longest,
         "num_gpu_blocks": None,
         **_span("kv_cache_tokens", tokens),
@@ -146,4 +160,5 @@ def _remedy(remedy: Remedy) -> Document:
         "costs": remedy.costs,
         "max_concurrency": remedy.max_concurrency,
         "max_model_len": remedy.max_model_len,
+        "max_model_len_tokens": remedy.max_model_len,
     }

@@ -69,11 +69,12 @@ class SglangPools:
     window_tokens: int  # of the pool for windows, 0 where there is none
     max_running_requests: int | None  # where the states limit it
     context_length: int
+    replicas: int  # data-parallel ranks, each with pools of its own
     refusal: str | None
 
     @property
     def max_concurrency(self) -> float:
-        """Requests of the context length that fit at once."""
+        """Requests of the context length that fit at once. Of one replica."""
         return self.kv_cache_tokens.likely / self.context_length
 
 
@@ -145,6 +146,7 @@ def _stage_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
         window_tokens=int(tokens[1] * own.swa_full_tokens_ratio) if windows else 0,
         max_running_requests=_running(slots, own) if state else None,
         context_length=longest,
+        replicas=settings.data_parallel_size,
         refusal=refusal,
     )
 
