@@ -85,7 +85,7 @@ def _from_file(path: Path) -> Model:
     given = config.get("_name_or_path")
     called = given.rstrip("/").rpartition("/")[2] if isinstance(given, str) and given.isprintable() else ""
     name = called[:_LONGEST_NAME] or Path(where).resolve().parent.name or "config.json"
-    model = _model(name=name, checkpoint_bytes=checkpoint_bytes, **read_config(where, config))
+    model = _model(name=name, checkpoint_bytes=checkpoint_bytes, shape_from="config.json", **read_config(where, config))
     own = model.weight_bytes("bf16")
     if checkpoint_bytes is not None and not own / 8 < checkpoint_bytes < 3 * own:
         raise CatalogError(

@@ -45,6 +45,7 @@ class Model:
     per_layer_embedding_params: int = 0  # embeddings for each layer and their projection, in 16 bits
     rotary_dims: tuple[int, ...] = ()  # of each table of rotary positions
     checkpoint_bytes: int | None = None  # of the files, where their index or the catalog says so
+    shape_from: str = "catalog"  # or "config.json"
     read_as: str | None = None  # how a name was read, where it is not the catalog's own
 
     def __post_init__(self) -> None:

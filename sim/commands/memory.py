@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from sim.catalog import load_model
+from sim.catalog import Model, load_model
 from sim.commands.memory_options import parse
 from sim.commands.memory_words import cut, split_words
 from sim.errors import MemoryLedgerError
@@ -56,9 +56,12 @@ def memory_command(options: MemoryOptions) -> None:
     ledgers = {name: ledger_of(request) for name, request in requests.items()}
     if options.out is not None:
         from sim.report.ledger_chart import draw_bars
+        from sim.report.ledger_titles import common_title
 
         try:
-            draw_bars(ledgers, options.out)
+            models, gpus = _names_of(requests)
+            title = common_title(tuple(ledgers.values()), [model.name for model in models], gpus)
+            draw_bars(ledgers, options.out, title=title)
         except OSError as error:
             raise MemoryLedgerError(f"--out {options.out}: {(error.strerror or 'cannot be written').lower()}") from None
         click.echo(f"wrote {options.out}", err=True)
@@ -95,7 +98,8 @@ def _show(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledger]) 
     if len(ledgers) > 1:
         from sim.report.ledger_compare import compare_table
 
-        console.print(compare_table(tuple(ledgers), tuple(ledgers.values())))
+        models, gpus = _names_of(requests)
+        console.print(compare_table(tuple(ledgers), tuple(ledgers.values()), models=models, gpus=gpus))
         return
     from sim.report.ledger_bar import terminal_bar
     from sim.report.ledger_table import ledger_table
@@ -106,6 +110,11 @@ def _show(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledger]) 
         ledger_table(ledger, model=request.model, gpu=request.gpus[0].name, remedies=_remedies(request, ledger))
     )
     console.print(terminal_bar(ledger, min(console.width, _BAR_COLUMNS)))
+
+
+def _names_of(requests: Mapping[str, MemoryRequest]) -> tuple[list[Model], list[str]]:
+    """Return what the ledgers are of, one by one."""
+    return [request.model for request in requests.values()], [request.gpus[0].name for request in requests.values()]
 
 
 def _remedies(request: MemoryRequest, ledger: Ledger) -> Sequence[Remedy]:

@@ -86,6 +86,7 @@ class MemorySettings:
     enable_expert_parallel: bool = False
     enforce_eager: bool = False
     enable_prefix_caching: bool | None = None
+    performance_mode: str = "balanced"  # throughput: twice the default batch limits
     enable_chunked_prefill: bool = True
     async_scheduling: bool = True
     num_speculative_tokens: int | None = None
@@ -284,6 +285,8 @@ def batch_limits(gpu: Gpu, model: Model, settings: MemorySettings) -> BatchLimit
         tokens, sequences = 16_384, 1_024
     elif not first_engine and gpu.usable_bytes >= _BIG and not gpu.name.startswith("A100"):
         tokens, sequences = 8_192, 1_024
+    if settings.performance_mode == "throughput":
+        tokens, sequences = 2 * tokens, 2 * sequences
     whole = not settings.enable_chunked_prefill or (first_engine and longest <= _CHUNKED_FROM)
     given = settings.max_num_batched_tokens
     if whole and given is not None and given < longest:

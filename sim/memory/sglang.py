@@ -111,6 +111,7 @@ def _stage_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
     per_token = full + own.swa_full_tokens_ratio * windows
     weights = model.weight_bytes(settings.weight_dtype, parallel, layers=stage)
     weights += draft_weight_bytes(model, settings) if drafts else 0
+    weights = max(0, weights - round(settings.cpu_offload_gb * GIB))
     share = own.mem_fraction_static or static_share(gpu.usable_bytes, settings, own)
     before = own.free_before_load_bytes
     if before is not None and own.free_after_load_bytes is not None:
@@ -123,10 +124,9 @@ def _stage_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
         ]
     slots = _state_slots(rests[1], state, own)
     kept = [rest - slots * state for rest in rests]
-    tokens = [min(max(0, int(rest // per_token)), own.max_total_tokens or 10**15) for rest in kept]
-    if settings.kv_cache_tokens is not None:
-        tokens = [settings.kv_cache_tokens] * 3
-        kept = [round(settings.kv_cache_tokens * per_token)] * 3
+    tokens = [_tokens(rest, per_token, settings, own) for rest in kept]
+    if own.max_total_tokens is not None or settings.kv_cache_tokens is not None:
+        kept = [round(count * per_token) for count in tokens]
     longest = settings.max_model_len or model.max_position_embeddings
     refusal = None
     if tokens[1] <= 0:
@@ -149,6 +149,14 @@ def _stage_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
         replicas=settings.data_parallel_size,
         refusal=refusal,
     )
+
+
+def _tokens(rest: int, per_token: float, settings: MemorySettings, own: SglangSettings) -> int:
+    """Return the tokens of a pool, in whole pages; a log's own number stands as printed."""
+    if settings.kv_cache_tokens is not None:
+        return settings.kv_cache_tokens
+    tokens = min(max(0, int(rest // per_token)), own.max_total_tokens or 10**15)
+    return tokens // settings.block_size * settings.block_size
 
 
 def rest_bytes(free_before_bytes: int, weight_bytes: int, mem_fraction_static: float) -> int:

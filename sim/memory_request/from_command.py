@@ -71,6 +71,11 @@ def _remarks(request: MemoryRequest) -> Iterator[str]:
     version = request.settings.vllm_version
     if request.sglang is None and parse_version(version) > parse_version(NEWEST_KNOWN_VLLM):
         yield f"vLLM {version} is newer than the rules known here, which end at {NEWEST_KNOWN_VLLM}"
+    block = request.settings.block_size
+    if request.sglang is None and block % 16:
+        yield f"a block_size of {block} is no multiple of 16, which most attention backends ask for"
+    if request.sglang is not None and request.settings.enable_lora:
+        yield "LoRA adapters are not accounted for under SGLang"
     if request.gpu_count is not None and request.ranks < request.gpu_count:
         yield f"uses {request.ranks} of {request.gpu_count} GPUs: no flag spreads the model over the others"
 

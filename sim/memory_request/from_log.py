@@ -90,8 +90,11 @@ def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
         as_it_was = {} if changes or facts.tokens is None else {"kv_cache_tokens": facts.tokens}
         settings = replace(request.settings, **(dict(changes) or as_it_was))
         return replace(request, settings=settings, notes=(*request.notes, *facts.notes))
-    gpus = tuple(replace(gpu, visible_bytes=_visible(facts) or gpu.visible_bytes) for gpu in request.gpus)
-    request = replace(request, gpus=gpus, notes=(*request.notes, *facts.notes))
+    request = replace(
+        request,
+        gpus=tuple(_as_seen(gpu, _visible(facts)) for gpu in request.gpus),
+        notes=(*request.notes, *facts.notes),
+    )
     measured = _measured(facts)
     logged = replace(request.settings, measured=measured)
     if not changes:
@@ -128,7 +131,12 @@ def gpu_of_log(facts: "StartupFacts") -> Gpu | None:
     if seen is None:
         return None
     any_card = load_gpu("L4")
-    return replace(any_card, name="GPU of the log", memory_bytes=int(seen), visible_bytes=int(seen), source=facts.place)
+    seen_card = replace(any_card, name="GPU of the log", memory_bytes=int(seen), source=facts.place)
+    return _as_seen(seen_card, int(seen))
+
+
+def _as_seen(gpu: Gpu, visible_bytes: int | None) -> Gpu:
+    return gpu if visible_bytes is None else replace(gpu, visible_bytes=visible_bytes, visible_from="log")
 
 
 def _check_same(request: MemoryRequest, facts: "StartupFacts") -> None:
