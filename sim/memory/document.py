@@ -37,7 +37,6 @@ def ledger_document(
         "max_concurrency": ledger.max_concurrency,
         "max_concurrency_total": total_concurrency(ledger),
         "replicas": replicas_of(ledger),
-        "max_model_len_tokens": longest.tokens,
         "bytes_per_token": ledger.bytes_per_token,
         "starts": ledger.refusal is None,
         "refusal": ledger.refusal,
@@ -70,11 +69,9 @@ def _of_blocks(ledger: MemoryLedger) -> Document:
         "max_num_seqs": limits.max_num_seqs,
         "max_num_batched_tokens": limits.max_num_batched_tokens,
         "largest_max_model_len": longest,
-        "largest_max_model_len_tokens": longest,
         "estimated_max_model_len": longest,  # the word of the engine's refusal
         **_span("num_gpu_blocks", rank.blocks),
         "block_size": ledger.layout.block_size,
-        "block_size_tokens": ledger.layout.block_size,
         "block_bytes": ledger.layout.block_bytes,
         "blocks_per_request": ledger.blocks_per_request,
         "kv_cache_tokens": ledger.kv_cache_tokens,
@@ -94,7 +91,6 @@ def _of_blocks(ledger: MemoryLedger) -> Document:
                 "keeps": group.keeps.value,
                 "layers": group.layers,
                 "block_size": group.block_size,
-                "block_size_tokens": group.block_size,
                 "span_tokens": group.span_tokens,
                 "state_blocks": group.state_blocks,
             }
@@ -116,7 +112,6 @@ def _of_pools(pools: SglangPools, model: Model | None, gpu: str | None) -> Docum
         "mem_fraction_static": pools.mem_fraction_static,
         "max_model_len": pools.context_length,
         "largest_max_model_len": longest,
-        "largest_max_model_len_tokens": longest,
         "estimated_max_model_len": longest,
         "num_gpu_blocks": None,
         **_span("kv_cache_tokens", tokens),
@@ -160,5 +155,4 @@ def _remedy(remedy: Remedy) -> Document:
         "costs": remedy.costs,
         "max_concurrency": remedy.max_concurrency,
         "max_model_len": remedy.max_model_len,
-        "max_model_len_tokens": remedy.max_model_len,
     }

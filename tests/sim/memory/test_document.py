@@ -41,21 +41,22 @@ COUNTS = {  # that say what they count
 }
 SHARES = {"gpu_memory_utilization", "mem_fraction_static"}
 REQUESTS = {"max_concurrency", "max_concurrency_total"}  # of max_model_len tokens
+FLAGS = {"block_size", "max_model_len", "largest_max_model_len", "estimated_max_model_len"}  # vLLM's words, in tokens
 
 
 def unitless(document: object, key: str = "") -> set[str]:
-    """Return the keys of numbers whose unit cannot be told by their names, nor by one beside them."""
+    """Return the keys of numbers whose unit cannot be told by their names."""
     if isinstance(document, dict):
         found = set[str]()
         for name, value in document.items():
             found |= unitless(value, "requests" if key == "requests" else name)
-        return {name for name in found if f"{name}_tokens" not in document}
+        return found
     if isinstance(document, list):
         return set().union(*(unitless(one, key) for one in document))
     if not isinstance(document, int | float) or isinstance(document, bool):
         return set()
     bare = key.removesuffix("_low").removesuffix("_high")
-    told = bare in COUNTS | SHARES | REQUESTS or bare.endswith("_size")
+    told = bare in COUNTS | SHARES | REQUESTS | FLAGS or bare.endswith("_size")
     return set() if told or bare.rpartition("_")[2] in {"bytes", "tokens", "token"} or bare == "bytes" else {key}
 
 
@@ -75,15 +76,14 @@ def test_a_refused_ledger_survives_json() -> None:
 
 
 def test_every_number_says_its_unit() -> None:
-    """By its name or by one beside it; sizes of parallel groups are counts of GPUs."""
+    """By its name; sizes of parallel groups are counts of GPUs."""
     gpu, model, settings = load_gpu("T4"), load_model("Qwen3-8B-FP8"), MemorySettings(max_model_len=40_960)
     refused = ledger_document(memory_ledger(gpu, model, settings), remedies=remedies_of(gpu, model, settings))
     hybrid = load_model("Qwen3.5-27B")
     mixed = ledger_document(memory_ledger(load_gpu("H200"), hybrid, MemorySettings()))
     pools = sglang_pools(load_gpu("H200"), hybrid, MemorySettings(), SglangSettings())
     for document in (refused, mixed, ledger_document(pools)):
-        assert unitless(document) <= {"tokens", "max_model_len", "largest_max_model_len", "estimated_max_model_len"}
-        assert document["max_model_len_tokens"] == document["max_model_len"]
+        assert not unitless(document)
 
 
 def test_replicas_are_told_from_the_whole_deployment() -> None:
@@ -97,8 +97,7 @@ def test_replicas_are_told_from_the_whole_deployment() -> None:
 def test_groups_and_stages_are_listed() -> None:
     """Each group with what it keeps; each stage with its layers."""
     hybrid = ledger_document(memory_ledger(load_gpu("H200"), load_model("Qwen3.5-27B"), MemorySettings()))
-    sizes = {"block_size": 784, "block_size_tokens": 784}
-    state = {"keeps": "state", "layers": 16, "span_tokens": 0, "state_blocks": 2, **sizes}
+    state = {"keeps": "state", "layers": 16, "block_size": 784, "span_tokens": 0, "state_blocks": 2}
     assert hybrid["groups"] == [state, state, state, state | {"keeps": "full", "state_blocks": 0}]
     pair = MemorySettings(pipeline_parallel_size=2, pipeline_layers=(24, 16))
     stages = ledger_document(memory_ledger(load_gpu("L4"), load_model("Qwen3-14B"), pair))["stages"]
