@@ -1,10 +1,11 @@
-"""The README's tables and picture, from fresh runs: `make picture`.
+"""The README's tables and pictures, from fresh runs: `make picture`.
 
 A table stands in README.md between `<!-- table: NAME -->` and `<!-- end -->`. tests/test_readme.py makes the
 tables again and compares them letter by letter.
 """  # noqa: INP001 (a script, not a package)
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from PIL import Image
 
 from calibrate.validation.e2e_errors import REQUIRED_SOURCES, TOGETHER
 from sim.checks import published_rows
+from sim.cli import main as kvcliff
 from sim.load import load_deployment
 from sim.report.files import write_files
 from sim.report.terminal import comparison_rows
@@ -25,7 +27,7 @@ from sim.units import seconds
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = ROOT / "scenarios"
-README, PICTURE = ROOT / "README.md", ROOT / "notebooks" / "pictures" / "l4-qwen3-4b-fp8.png"
+README, PICTURES = ROOT / "README.md", ROOT / "notebooks" / "pictures"
 
 VALIDATION = ROOT / "notebooks" / "validation" / "e2e.md"
 MEMORY = ROOT / "notebooks" / "validation" / "memory.md"
@@ -246,13 +248,20 @@ MARKED = re.compile(
 )
 
 
-def draw_picture(result: Result) -> None:
-    """Save the tool's own chart with 128 colours: a fifth of the size, to the eye the same."""
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+def draw_pictures(result: Result) -> None:
+    """Save the tool's own charts: the cliff of a result, and the memory that README compares."""
     with TemporaryDirectory() as folder:
-        chart = next(path for path in write_files(result, {}, Path(folder)) if path.name == "cliff.png")
-        with Image.open(chart) as image:
-            image.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(PICTURE, optimize=True)
+        _save(next(path for path in write_files(result, {}, Path(folder)) if path.name == "cliff.png"), f"{BASE}.png")
+        line = next(line for line in README.read_text(encoding="utf-8").splitlines() if line.endswith("memory.png"))
+        chart = Path(folder, "memory.png")
+        kvcliff([*shlex.split(line)[1:-1], str(chart)], standalone_mode=False)
+        _save(chart, "memory-qwen3-8b.png")
+
+
+def _save(chart: Path, name: str) -> None:
+    """With 128 colours: a fifth of the size, to the eye the same."""
+    with Image.open(chart) as image:
+        image.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(PICTURES / name, optimize=True)
 
 
 def main() -> None:
@@ -264,7 +273,7 @@ def main() -> None:
         README.write_text(with_tables(text, told), encoding="utf-8")
         return
     by_dtype = [run(name, explain=True) for name in KV_DTYPES]
-    draw_picture(by_dtype[0])
+    draw_pictures(by_dtype[0])
     tables = {
         "fp8": fp8_table(by_dtype[0]),
         "kv-dtypes": dtype_table(by_dtype),

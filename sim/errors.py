@@ -8,6 +8,8 @@ KvcliffError
 ├── RecordingError     a recorded scheduler scenario
 ├── MeasurementError   a file of measured times
 ├── MemoryLedgerError  settings the ledger cannot account for
+├── CommandError       a pasted start command (sim/serve_command)
+├── StartupLogError    an engine's start-up log (sim/startup_log)
 ├── CalibrationError   a calibration that cannot start, or a file it cannot go on with
 └── ClusterError       a cluster that cannot be reached, or whose workers cannot simulate
 

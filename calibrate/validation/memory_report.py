@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from calibrate.validation.memory_scores import Score
+from sim.report.trimmed import Trimmed
 from sim.units import GIB
 
 _TOKENS_WITHIN = 0.002
@@ -69,10 +70,9 @@ def print_report(console: Console, scores: Sequence[Score], left_out: Mapping[st
     for bar in bars(scores):
         console.print(f"{'holds ' if bar.holds else 'MISSED'}  {bar}", markup=False)
     console.print()
-    console.print(_layout_table(scores))
-    console.print()
-    console.print(_reserve_table(scores))
-    console.print()
+    for table in (_token_table(scores), _verdict_table(scores), _reserve_table(scores)):
+        console.print(Trimmed(table, console.width))
+        console.print()
     console.print(f"Not asked, {len(left_out)} cases:", markup=False)
     for name, why in left_out.items():
         console.print(f"  {name}: {why}", markup=False)
@@ -94,49 +94,76 @@ def report_json(scores: Sequence[Score], left_out: Mapping[str, str]) -> dict[st
     }
 
 
-def _layout_table(scores: Sequence[Score]) -> Table:
-    """Return what follows from the printed KV memory, beside the one-line formula."""
-    table = Table(title="From the printed KV memory", title_justify="left", box=None, pad_edge=False)
-    for name in ("case", "KV GiB", "tokens printed", "ours", "off", "x printed", "ours", "verdict", "formula off"):
-        table.add_column(name, justify="left" if name == "case" else "right", no_wrap=name == "case")
+def _token_table(scores: Sequence[Score]) -> Table:
+    """Return the tokens that follow from the printed KV memory, beside the one-line formula."""
+    table = _empty_table("Tokens from the printed KV memory", "KV GiB", "printed", "ours", "off", "formula off")
     for score in scores:
         case, ledger = score.case, score.given
-        if ledger is None:
+        if ledger is None or (case.tokens is None and score.formula_error is None):
             continue
         table.add_row(
-            case.id + ("*" if case.chosen else ""),
-            f"{ledger.kv_bytes / GIB:.2f}" if ledger.kv_bytes > -GIB * 1000 else "none",
+            _name(score),
+            f"{ledger.kv_bytes / GIB:.2f}",
             _number(case.tokens),
             _number(ledger.kv_cache_tokens if case.tokens is not None else None),
             _percent(score.token_error, 2),
-            "" if case.max_concurrency is None else f"{case.max_concurrency:g}",
-            "" if case.max_concurrency is None else f"{ledger.max_concurrency:.{case.concurrency_digits + 1}f}",
-            {None: "", True: "same", False: "OTHER"}[score.same_verdict],
             _percent(score.formula_error, 1),
         )
     return table
 
 
+def _verdict_table(scores: Sequence[Score]) -> Table:
+    """Return concurrency and verdicts that follow from the printed KV memory."""
+    table = _empty_table("Concurrency and verdicts from the printed KV memory", "printed", "ours", "verdict")
+    for score in scores:
+        case, ledger = score.case, score.given
+        if ledger is None or (case.max_concurrency is None and score.same_verdict is None):
+            continue
+        table.add_row(
+            _name(score),
+            "" if case.max_concurrency is None else f"{case.max_concurrency:g}",
+            "" if case.max_concurrency is None else f"{ledger.max_concurrency:.{case.concurrency_digits + 1}f}",
+            {None: "", True: "same", False: "OTHER"}[score.same_verdict],
+        )
+    return table
+
+
 def _reserve_table(scores: Sequence[Score]) -> Table:
-    table = Table(title="KV memory from GPU, model and flags alone", title_justify="left", box=None, pad_edge=False)
-    for name in ("case", "GPU", "printed", "predicted", "off", "range GiB", "inside", "widest"):
-        table.add_column(name, justify="left" if name in {"case", "GPU", "widest"} else "right", no_wrap=name == "case")
+    """Return the KV memory that is predicted from GPU, model and flags alone."""
+    table = _empty_table(
+        "KV memory from GPU, model and flags alone, GiB", "printed", "predicted", "off", "range", "inside"
+    )
+    for name in ("GPU", "widest term"):
+        table.add_column(name, overflow="fold")
     for score in scores:
         seen, ledger = score.seen_kv_bytes, score.predicted
         if ledger is None or seen is None:
             continue
         span = ledger.rank.kv_bytes
         table.add_row(
-            score.case.id + ("*" if score.case.chosen else ""),
-            ledger.gpu,
+            _name(score),
             f"{seen / GIB:.2f}",
             f"{ledger.kv_bytes / GIB:.2f}",
             _percent(score.kv_error, 1),
             f"{span.low / GIB:.1f} to {span.high / GIB:.1f}",
             "yes" if _covers(score) else "NO",
+            ledger.gpu,
             ledger.widest_term,
         )
     return table
+
+
+def _empty_table(title: str, *figures: str) -> Table:
+    """Return a table of cases. Names wrap where the terminal is narrow; figures never do, nor are they cut."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("case", overflow="fold")
+    for name in figures:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _name(score: Score) -> str:
+    return score.case.id + ("*" if score.case.chosen else "")
 
 
 def _covers(score: Score) -> bool:

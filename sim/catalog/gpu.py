@@ -25,6 +25,7 @@ class Gpu:
     pcie_bytes_per_s: float
     nvlink_bytes_per_s: float | None
     source: str
+    visible_from: str = "catalog"  # or "log": an engine printed it
 
     @property
     def usable_bytes(self) -> int:

@@ -52,6 +52,9 @@ _PLAIN = re.compile(
 _QUANTISED_PATTERNS = tuple((re.compile(rf"^(.+?)[-_.](?:{end})$", re.IGNORECASE), dtype) for end, dtype in _QUANTISED)
 
 
+_WITH_KV_SCALES = ("fp8", "nvfp4")
+
+
 def model_names() -> tuple[str, ...]:
     """Return the catalogued names, without aliases."""
     return names_in(_FILE)
@@ -82,7 +85,7 @@ def _from_file(path: Path) -> Model:
     given = config.get("_name_or_path")
     called = given.rstrip("/").rpartition("/")[2] if isinstance(given, str) and given.isprintable() else ""
     name = called[:_LONGEST_NAME] or Path(where).resolve().parent.name or "config.json"
-    model = _model(name=name, checkpoint_bytes=checkpoint_bytes, **read_config(where, config))
+    model = _model(name=name, checkpoint_bytes=checkpoint_bytes, shape_from="config.json", **read_config(where, config))
     own = model.weight_bytes("bf16")
     if checkpoint_bytes is not None and not own / 8 < checkpoint_bytes < 3 * own:
         raise CatalogError(
@@ -100,8 +103,17 @@ def _from_name(name: str) -> Model:
         model = _from_entry(entry["name"])
         if fold(bare) == fold(name) and scheme is None:
             return model
-        return _read_as(model, scheme)
+        return _with_fp8_kv(name, _read_as(model, scheme), scheme)
+    if name.startswith(("/", "./", "../", "~")):
+        raise CatalogError(f"model {name!r}: no such folder or config.json")
     return catalogued_model(name)  # says what is near
+
+
+def _with_fp8_kv(name: str, model: Model, scheme: str | None) -> Model:
+    """Return a model with the KV scales that NVIDIA's own fp8 and NVFP4 checkpoints bring: "auto" means fp8 then."""
+    if scheme not in _WITH_KV_SCALES or not name.lower().startswith("nvidia/"):
+        return model
+    return replace(model, kv_cache_dtype="fp8", read_as=f"{model.read_as}, and fp8 KV as NVIDIA's checkpoints have it")
 
 
 def _read_as(model: Model, dtype: str | None) -> Model:

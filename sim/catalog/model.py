@@ -45,6 +45,7 @@ class Model:
     per_layer_embedding_params: int = 0  # embeddings for each layer and their projection, in 16 bits
     rotary_dims: tuple[int, ...] = ()  # of each table of rotary positions
     checkpoint_bytes: int | None = None  # of the files, where their index or the catalog says so
+    shape_from: str = "catalog"  # or "config.json"
     read_as: str | None = None  # how a name was read, where it is not the catalog's own
 
     def __post_init__(self) -> None:
@@ -76,19 +77,9 @@ class Model:
         return tuple(layer.kv for layer in self.layers)
 
     @property
-    def mtp_layers(self) -> int:
-        """How many multi-token-prediction layers the checkpoint has."""
-        return len(self.mtp)
-
-    @property
     def mtp_kv(self) -> LayerKv:
         """What one multi-token-prediction layer keeps."""
         return self.mtp[0].kv if self.mtp else ()
-
-    @property
-    def mtp_params(self) -> int:
-        """Weights of the multi-token-prediction layers."""
-        return sum(layer.params for layer in self.mtp)
 
     @property
     def linear_params(self) -> int:
@@ -138,13 +129,6 @@ class Model:
         A cosine and a sine in 16 bits for each position and pair of elements: 0.03 GiB of Llama-3.1-8B's 14.99.
         """
         return self.max_position_embeddings * sum(self.rotary_dims) * _BITS16_BYTES
-
-    @property
-    def weight_source(self) -> str:
-        """Where the bytes of the weights come from when weight_dtype is "auto"."""
-        if self.checkpoint_bytes is not None:
-            return "the checkpoint's own total size"
-        return f"the shape, with {self.weight_dtype if self.scheme is None else self.scheme.name} weights"
 
     def weight_bytes(
         self,

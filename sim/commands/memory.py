@@ -1,6 +1,7 @@
 """`kvcliff memory`: the ledger of a scenario, a start command, or an engine's start-up log."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -9,7 +10,7 @@ from typing import Any
 
 import click
 
-from sim.catalog import load_model
+from sim.catalog import Model, load_model
 from sim.commands.memory_options import parse
 from sim.commands.memory_words import cut, split_words
 from sim.errors import MemoryLedgerError
@@ -17,7 +18,7 @@ from sim.memory import MemorySettings
 from sim.memory.remedies import Remedy, remedies_of
 from sim.memory.sglang_remedies import sglang_remedies_of
 from sim.memory_request import Ledger, MemoryRequest, ledger_of
-from sim.memory_request.from_command import flag_settings, gpus_of, request_of_command
+from sim.memory_request.from_command import flag_settings, gpus_of, request_of_command, types_of, with_remarks
 from sim.memory_request.from_log import gpu_of_log, like_log, settings_of_log, sglang_of_log, with_log
 from sim.serve_command import ServeCommand, read_command
 from sim.startup_log import read_startup_log
@@ -26,6 +27,7 @@ from sim.units import GIB
 _MOST_BYTES = 2**20  # of a file with a command
 _PICTURES = {".png", ".svg"}
 _BAR_COLUMNS = 100
+_PROGRAM = re.compile(r"(python[\d.]*|vllm|sglang|uv|docker|podman|nerdctl|env|sudo|nohup)$")
 _MOST_GIB = 2**20
 
 
@@ -54,8 +56,14 @@ def memory_command(options: MemoryOptions) -> None:
     ledgers = {name: ledger_of(request) for name, request in requests.items()}
     if options.out is not None:
         from sim.report.ledger_chart import draw_bars
+        from sim.report.ledger_titles import common_title
 
-        draw_bars(ledgers, options.out)
+        try:
+            models, gpus = _names_of(requests)
+            title = common_title(tuple(ledgers.values()), [model.name for model in models], gpus)
+            draw_bars(ledgers, options.out, title=title)
+        except OSError as error:
+            raise MemoryLedgerError(f"--out {options.out}: {(error.strerror or 'cannot be written').lower()}") from None
         click.echo(f"wrote {options.out}", err=True)
     if options.as_json:
         click.echo(json.dumps(_document(requests, ledgers)))
@@ -90,7 +98,8 @@ def _show(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledger]) 
     if len(ledgers) > 1:
         from sim.report.ledger_compare import compare_table
 
-        console.print(compare_table(tuple(ledgers), tuple(ledgers.values())))
+        models, gpus = _names_of(requests)
+        console.print(compare_table(tuple(ledgers), tuple(ledgers.values()), models=models, gpus=gpus))
         return
     from sim.report.ledger_bar import terminal_bar
     from sim.report.ledger_table import ledger_table
@@ -101,6 +110,11 @@ def _show(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledger]) 
         ledger_table(ledger, model=request.model, gpu=request.gpus[0].name, remedies=_remedies(request, ledger))
     )
     console.print(terminal_bar(ledger, min(console.width, _BAR_COLUMNS)))
+
+
+def _names_of(requests: Mapping[str, MemoryRequest]) -> tuple[list[Model], list[str]]:
+    """Return what the ledgers are of, one by one."""
+    return [request.model for request in requests.values()], [request.gpus[0].name for request in requests.values()]
 
 
 def _remedies(request: MemoryRequest, ledger: Ledger) -> Sequence[Remedy]:
@@ -114,6 +128,8 @@ def _remedies(request: MemoryRequest, ledger: Ledger) -> Sequence[Remedy]:
 def _changed(options: MemoryOptions, text: str) -> MemoryOptions:
     """Return the options with what `--compare` changes: more flags, or another question altogether."""
     own, words = split_words(cut(text, "--compare"))
+    if not own and not words:
+        raise MemoryLedgerError("--compare is empty: give flags to compare with, e.g. --compare '--kv-cache-dtype fp8'")
     changes = parse(own)
     for name in ("log", "compare", "out", "as_json", "overrides"):
         if changes.pop(name, None):
@@ -181,7 +197,7 @@ def _command(words: list[str]) -> ServeCommand:
     first = words[0]
     if first == "-":
         return _with_flags(read_command(sys.stdin.read(_MOST_BYTES)), words[1:])
-    if " " not in first and not first.startswith("-") and Path(first).is_file() and Path(first).suffix:
+    if _is_command_file(first, words[1:]):
         return _with_flags(read_command(_text(Path(first))), words[1:])
     if len(words) > 1 and " " in first.strip():  # pasted in quotes, with more flags after it
         return _with_flags(read_command(first), words[1:])
@@ -189,6 +205,13 @@ def _command(words: list[str]) -> ServeCommand:
     if first.startswith("-"):  # flags alone are vLLM's here, of a model that is named elsewhere
         return replace(command, notes=tuple(note for note in command.notes if not note.startswith("no ")))
     return command
+
+
+def _is_command_file(first: str, rest: Sequence[str]) -> bool:
+    """Whether the first word is a file that holds a command, rather than the program that starts one."""
+    if " " in first or first.startswith("-") or _PROGRAM.match(Path(first).name):
+        return False
+    return Path(first).is_file() and (not rest or rest[0].startswith("-"))
 
 
 def _with_flags(command: ServeCommand, words: Sequence[str]) -> ServeCommand:
@@ -234,8 +257,8 @@ def _of_scenario(path: Path, words: list[str], options: MemoryOptions, own: dict
     )
     log = options.log or (None if scenario.engine.startup_log is None else path.parent / scenario.engine.startup_log)
     if log is not None:
-        return like_log(request, read_startup_log(log), changes)
-    return replace(request, settings=replace(request.settings, **changes))
+        return with_remarks(like_log(request, read_startup_log(log), changes))
+    return with_remarks(replace(request, settings=replace(request.settings, **changes)))
 
 
 def _of_log(path: Path, command: ServeCommand, options: MemoryOptions, own: dict[str, Any]) -> MemoryRequest:
@@ -252,10 +275,10 @@ def _of_log(path: Path, command: ServeCommand, options: MemoryOptions, own: dict
     request = MemoryRequest(
         gpus=(gpu,) if gpu is not None else gpus_of(options.gpu or ""),
         model=model,
-        settings=MemorySettings(**settings_of_log(facts)),
+        settings=MemorySettings(**(settings_of_log(facts) | types_of(facts.quantization, model))),
         sglang=sglang_of_log(facts) if facts.engine == "sglang" else None,
         gpu_count=options.gpus,
         ignored=command.ignored,
         notes=tuple(notes),
     )
-    return with_log(request, facts, changes)
+    return with_remarks(with_log(request, facts, changes))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sim.kv.group_pool import GroupPool
 from sim.kv.prefix import Place, Prefix
-from sim.memory.kv_groups import KvGroup
+from sim.memory.kv_groups import Keeps, KvGroup
 
 NEVER = 1 << 62
 
@@ -95,7 +95,9 @@ class GroupBlocks:
         return tokens
 
     def _first_missing(self, prefix: Prefix, first: int, stop: int) -> int | None:
-        """Return the first place without its block; no block outlives those before it, so that halving finds it."""
+        """Return the first place without its block: by halving, where no block outlives those before it."""
+        if self.group.keeps is not Keeps.ALL:
+            return next((place for place in range(first, stop) if not self.is_cached(prefix, place)), None)
         place = bisect_left(range(first, stop), 1, key=lambda place: not self.is_cached(prefix, place)) + first
         return None if place == stop else place
 

@@ -46,9 +46,6 @@ class StateBlocks(GroupBlocks):
         states = min(-(-tokens // self.size), 1 + self.rules.steps_in_flight)
         return (self.scratch + states) * len(self.indices)
 
-    def _first_missing(self, prefix: Prefix, first: int, stop: int) -> int | None:
-        return next((place for place in range(first, stop) if not self.is_cached(prefix, place)), None)
-
     def kept(self, first: int, stop: int, resumable: Iterable[int]) -> Iterable[int]:
         """Keep the states where a hit may end: after every block, every so often, or at the lengths in `resumable`."""
         align, interval = self.rules.hit_tokens, self.rules.prefix_cache_retention_interval

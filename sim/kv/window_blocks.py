@@ -7,7 +7,6 @@ prefix of any length the last window, of one that ends with a chunk nothing.
 from collections.abc import Iterable
 
 from sim.kv.group_blocks import GroupBlocks, GroupTable
-from sim.kv.prefix import Prefix
 
 
 class WindowBlocks(GroupBlocks):
@@ -20,9 +19,6 @@ class WindowBlocks(GroupBlocks):
     def retires_at(self, table: GroupTable) -> int:
         """Return how many tokens must be settled before another place slides out."""
         return (table.retired + 1) * self.size + self.group.span_tokens - 1
-
-    def _first_missing(self, prefix: Prefix, first: int, stop: int) -> int | None:
-        return next((place for place in range(first, stop) if not self.is_cached(prefix, place)), None)
 
     def kept(self, first: int, stop: int, resumable: Iterable[int]) -> Iterable[int]:
         """Keep the windows that end where a hit may: at every length, every so often, or at those in `resumable`."""
@@ -51,6 +47,3 @@ class ChunkBlocks(GroupBlocks):
     def retires_at(self, table: GroupTable) -> int:
         """Return how many tokens must be settled before another place is of an earlier chunk."""
         return -(-(table.retired + 1) * self.size // self.group.span_tokens) * self.group.span_tokens
-
-    def _first_missing(self, prefix: Prefix, first: int, stop: int) -> int | None:
-        return next((place for place in range(first, stop) if not self.is_cached(prefix, place)), None)

@@ -16,10 +16,10 @@ def adapter_bytes(model: Model, settings: MemorySettings, layers: range) -> int:
         return 0
     hidden = model.hidden_size
     width = sum(
-        hidden + linear.params / hidden
+        hidden + linear.params / hidden / settings.tensor_parallel_size  # one of the two is whole on every rank
         for layer in model.layers[layers.start : layers.stop]
         for linear in layer.linears
         if linear.copies == 1 and not linear.always_16bit
     )
     slots = settings.max_loras * settings.max_lora_rank
-    return round(slots * width * _BITS16_BYTES / settings.tensor_parallel_size)
+    return round(slots * width * _BITS16_BYTES)

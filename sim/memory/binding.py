@@ -10,7 +10,7 @@ from sim.memory.ledger import MemoryLedger
 from sim.memory.sglang import SglangPools
 
 KV, STATE_SLOTS, MAX_NUM_SEQS = "KV cache", "state slots", "max_num_seqs"
-_SHORT_TOKENS = 1_000  # of a request, where the engine counts tokens and not blocks
+_SHORT_TOKENS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,20 @@ def longest_requests(ledger: MemoryLedger | SglangPools) -> RequestLimits:
 
 
 def short_requests(ledger: MemoryLedger | SglangPools) -> RequestLimits:
-    """Return what limits requests of one block, of 1,000 tokens for SGLang: where a request's fixed costs show."""
+    """Return what limits requests of 1,000 tokens: where the fixed costs of a request show, above all states."""
     if isinstance(ledger, SglangPools):
         return _of_pools(ledger, min(_SHORT_TOKENS, ledger.context_length))
-    return _of_blocks(ledger, min(ledger.layout.block_size, ledger.limits.max_model_len))
+    return _of_blocks(ledger, min(_SHORT_TOKENS, ledger.limits.max_model_len))
+
+
+def replicas_of(ledger: MemoryLedger | SglangPools) -> int:
+    """Return how many data-parallel replicas a deployment has, each with a KV cache of its own."""
+    return ledger.replicas if isinstance(ledger, SglangPools) else ledger.settings.data_parallel_size
+
+
+def total_concurrency(ledger: MemoryLedger | SglangPools) -> float:
+    """Return the requests of full length that all replicas together hold at once."""
+    return replicas_of(ledger) * ledger.max_concurrency
 
 
 def _of_blocks(ledger: MemoryLedger, tokens: int) -> RequestLimits:

@@ -1,15 +1,20 @@
-"""A ledger in plain types, for JSON: sizes in bytes of the GPU that decides; None for what an engine has not."""
+"""A ledger in plain types, for JSON: sizes in bytes of the GPU that decides; None for what an engine has not.
+
+A key says its unit (`_bytes`, `_tokens`, `_blocks`), is a count of what it names, or is a flag of vLLM's, whose unit
+`_tokens` repeats beside it. Concurrency is in requests of max_model_len tokens: of one replica, and of all (`_total`).
+"""
 
 from collections.abc import Sequence
 
 from sim.catalog import Model
-from sim.memory.binding import RequestLimits, longest_requests, short_requests
+from sim.memory.binding import RequestLimits, longest_requests, replicas_of, short_requests, total_concurrency
 from sim.memory.ledger import MemoryLedger
 from sim.memory.parts import parts_of
 from sim.memory.rank import RankMemory
 from sim.memory.remedies import Remedy
 from sim.memory.reserves import ByteRange
 from sim.memory.sglang import SglangPools
+from sim.memory.verdict import verdict_of
 
 Document = dict[str, object]
 
@@ -30,6 +35,8 @@ def ledger_document(
     return {
         **own,
         "max_concurrency": ledger.max_concurrency,
+        "max_concurrency_total": total_concurrency(ledger),
+        "replicas": replicas_of(ledger),
         "bytes_per_token": ledger.bytes_per_token,
         "starts": ledger.refusal is None,
         "refusal": ledger.refusal,
@@ -47,7 +54,7 @@ def ledger_document(
 
 def _of_blocks(ledger: MemoryLedger) -> Document:
     rank, settings, limits = ledger.rank, ledger.settings, ledger.limits
-    longest = ledger.largest_max_model_len
+    longest, verdict = ledger.largest_max_model_len, verdict_of(ledger)
     return {
         "engine": "vllm",
         "vllm_version": settings.vllm_version,
@@ -77,6 +84,8 @@ def _of_blocks(ledger: MemoryLedger) -> Document:
         **_span("cuda_graph_bytes", rank.cuda_graph_bytes),
         "cuda_graphs_reduce_kv": ledger.cuda_graphs_reduce_kv,
         "widest_term": ledger.widest_term,
+        "needed_kv_bytes": verdict.needed_bytes,
+        "verdict_is_open": verdict.is_open,
         "groups": [
             {
                 "keeps": group.keeps.value,

@@ -15,14 +15,13 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from sim.catalog import KvDtype, Model, kv_dtype
+from sim.catalog.kv_bytes import state_bytes, token_bytes
 from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, LayerKv, RecurrentState
 from sim.errors import MemoryLedgerError
 from sim.memory.drafts import draft_layers
 from sim.memory.kv_groups import Keeps, KvGroup
-from sim.memory.kv_slots import state_bytes, token_bytes
 from sim.memory.settings import MemorySettings
 from sim.memory.versions import (
-    has_hybrid_groups,
     keeps_prefill_checkpoints,
     latent_alignment_tokens,
     pads_up_to,
@@ -45,7 +44,7 @@ class KvLayout:
     @property
     def block_size(self) -> int:
         """Tokens of the smallest block, as the engine prints it."""
-        return min(group.block_size for group in self.groups)
+        return min(group.block_size for group in self.groups if group.layers)
 
     @property
     def is_uniform(self) -> bool:
@@ -107,7 +106,9 @@ def kv_layout(model: Model, settings: MemorySettings, stage: range | None = None
     """
     stage = range(model.num_hidden_layers) if stage is None else stage
     dtype = kv_dtype(settings.kv_type(model))
-    _check_heads(model, settings.tensor_parallel_size)
+    _check_ranks(model, settings)
+    if dtype.latent_token_bytes is not None and not _has(model, LatentKv):
+        raise MemoryLedgerError(f"kv_cache_dtype {settings.kv_cache_dtype} is of MLA models, and {model.name} is none")
     everywhere = _kept_by_layer(model, settings, dtype)
     if not everywhere:
         raise MemoryLedgerError(f"{model.name} keeps no KV: there is nothing to lay out")
@@ -119,6 +120,8 @@ def kv_layout(model: Model, settings: MemorySettings, stage: range | None = None
         here = [layer for layer in layers if layer in stage or (last and layer >= model.num_hidden_layers)]
         sizes.append(len(here))
         groups.append(_group(kept, len(here), settings, model))
+    if len(dealt) > 1 and settings.context_parallel_size > 1:
+        raise MemoryLedgerError(f"{model.name} mixes kinds of layers: vLLM shares no sequence's tokens over ranks then")
     if len(dealt) > 1 and _pools_keys(model):
         groups.append(KvGroup(Keeps.STATE, 0, settings.block_size, state_blocks=1))  # tokens not yet pooled
     if len(dealt) == 1:
@@ -130,7 +133,8 @@ def kv_layout(model: Model, settings: MemorySettings, stage: range | None = None
         block_bytes = max(sizes) * dealt[0][0].page_bytes
     if not block_bytes:
         raise MemoryLedgerError(f"layers {stage.start} to {stage.stop - 1} of {model.name} keep no KV")
-    whole = sum(block_bytes / group.block_size for group in groups if group.keeps is Keeps.ALL)
+    growing = [group for group in groups if group.keeps is Keeps.ALL] or groups  # else of a token inside its window
+    whole = sum(block_bytes / group.block_size for group in growing)
     return KvLayout(
         groups=tuple(groups),
         block_bytes=block_bytes,
@@ -144,7 +148,13 @@ def _pools_keys(model: Model) -> bool:
     return any(isinstance(kind, IndexerKv) and kind.pool_tokens > 1 for layer in model.kv_layers for kind in layer)
 
 
-def _check_heads(model: Model, tensor_parallel_size: int) -> None:
+def _has(model: Model, kind: type) -> bool:
+    return any(isinstance(one, kind) for layer in model.kv_layers for one in layer)
+
+
+def _check_ranks(model: Model, settings: MemorySettings) -> None:
+    """Raise MemoryLedgerError for ranks among which heads or tokens cannot be shared, as vLLM 0.32 does."""
+    tensor_parallel_size, shared = settings.tensor_parallel_size, settings.decode_context_parallel_size
     if model.num_attention_heads % tensor_parallel_size:
         raise MemoryLedgerError(
             f"tensor_parallel_size {tensor_parallel_size} must divide the {model.num_attention_heads} "
@@ -157,6 +167,15 @@ def _check_heads(model: Model, tensor_parallel_size: int) -> None:
                 f"tensor_parallel_size {tensor_parallel_size} must divide or be a multiple of the "
                 f"{count} KV heads of {model.name}"
             )
+    if shared > 1 and tensor_parallel_size % shared:
+        raise MemoryLedgerError(
+            f"decode_context_parallel_size {shared} must divide tensor_parallel_size {tensor_parallel_size}"
+        )
+    if shared > 1 and heads and shared > (most := tensor_parallel_size // max(heads)):
+        raise MemoryLedgerError(
+            f"decode_context_parallel_size {shared} must be at most {max(1, most)}: so often {tensor_parallel_size} "
+            f"tensor-parallel ranks hold each of the {max(heads)} KV heads of {model.name}"
+        )
 
 
 def _kept_by_layer(model: Model, settings: MemorySettings, dtype: KvDtype) -> list[tuple[int, _Kept]]:
@@ -218,7 +237,7 @@ def _is_skipped(index: int, kind: KvKind, settings: MemorySettings) -> bool:
 
 def _slides(layers: list[LayerKv], settings: MemorySettings) -> bool:
     """Whether windows give their blocks back; without the hybrid manager only where no layer keeps every token."""
-    if not has_hybrid_groups(settings.vllm_version):
+    if not settings.gives_blocks_back:
         return False
     kinds = [kind for layer in layers for kind in layer]
     whole = any(
@@ -235,7 +254,7 @@ def _attention(kind: AttentionKv | LatentKv, settings: MemorySettings, dtype: Kv
     if isinstance(kind, AttentionKv) and slides:
         if kind.window_tokens is not None:
             keeps, span = Keeps.WINDOW, kind.window_tokens
-        elif kind.chunk_tokens is not None:
+        elif kind.chunk_tokens is not None and settings.gives_chunks_back:
             keeps, span = Keeps.CHUNK, kind.chunk_tokens
     return _Kept(keeps, span, settings.block_size, size)
 

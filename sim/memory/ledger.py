@@ -178,12 +178,12 @@ def _provenance(gpu: Gpu, model: Model, settings: MemorySettings) -> dict[str, s
     if settings.measured is not None:
         log |= {"kv_bytes": "log"}
     return {
-        "total_visible_bytes": "estimated" if gpu.visible_bytes is None else "catalog",
+        "total_visible_bytes": "estimated" if gpu.visible_bytes is None else gpu.visible_from,
         "budget_bytes": "config",
         "weight_bytes": "index" if settings.weight_dtype == "auto" and model.checkpoint_bytes else "computed",
         "activation_bytes": "fitted",
         "non_torch_bytes": "estimated",
         "cuda_graph_bytes": "config" if settings.enforce_eager else "estimated",
-        "bytes_per_token": "config.json" if model.source.endswith(".json") else "catalog",
+        "bytes_per_token": model.shape_from,
         "kv_bytes": "fitted" if settings.kv_override is None else "given",
     } | log

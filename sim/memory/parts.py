@@ -20,6 +20,7 @@ ACTIVATION = "activation peak"
 OUTSIDE_TORCH = "outside torch"
 GRAPHS = "CUDA graphs"
 MEASURED = "activation peak, outside torch"
+MEASURED_WITH_GRAPHS = "activation peak, outside torch, graphs"
 STATES = "states"
 KV = "KV cache"
 LEFT = "left to others"
@@ -58,9 +59,10 @@ def rank_parts(ledger: MemoryLedger, rank: RankMemory) -> tuple[Part, ...]:
         ]
     else:  # graphs that the budget is charged with are among what was measured
         weights = min(rank.weight_bytes, measured)
+        rest = MEASURED_WITH_GRAPHS if inside and rank.cuda_graph_bytes.high else MEASURED
         parts = [
             Part(WEIGHTS, exactly(weights), origin["weight_bytes"]),
-            Part(MEASURED, exactly(measured - weights), "given"),
+            Part(rest, exactly(measured - weights), "given"),
         ]
     parts += [Part(KV, rank.kv_bytes, origin["kv_bytes"]), *on_top]
     left = rank.total_visible_bytes - _sum(parts)

@@ -24,6 +24,14 @@ def refusal_of(ranks: Sequence[RankMemory], settings: MemorySettings, limits: Ba
             f"the weights alone are {gib(least.weight_bytes)} a GPU, more than the {gib(least.total_visible_bytes)} it "
             "has: loading runs out of memory; quantise them, or spread them over more GPUs"
         )
+    fixed = settings.kv_cache_memory_bytes is not None or settings.num_gpu_blocks_override is not None
+    if fixed and settings.measured is None:
+        worst = max(ranks, key=lambda rank: rank.weight_range.low + rank.kv_bytes.likely - rank.total_visible_bytes)
+        if worst.weight_range.low + worst.kv_bytes.likely > worst.total_visible_bytes:
+            return (
+                f"out of memory: {settings.kv_override} asks for {gib(worst.kv_bytes.likely)} of KV cache beside "
+                f"{gib(worst.weight_bytes)} of weights, and the GPU has {gib(worst.total_visible_bytes)}"
+            )
     if longest == 0:
         missing = -least.kv_bytes.likely
         leaves = f"take {gib(missing)} more than" if missing > 0 else f"leave too little, {gib(-missing)}, of"

@@ -3,13 +3,15 @@
 from dataclasses import dataclass, fields
 
 from sim.catalog import Gpu, Model
-from sim.catalog.layers import RecurrentState
+from sim.catalog.layers import AttentionKv, IndexerKv, RecurrentState
 from sim.errors import MemoryLedgerError, one_of
 from sim.memory.versions import (
     NEWEST_KNOWN_VLLM,
     caches_hybrid_prefixes,
     default_gpu_memory_utilization,
     graphs_reduce_kv,
+    has_chunk_groups,
+    has_hybrid_groups,
     is_v0,
     parse_version,
     steps_in_flight,
@@ -25,7 +27,8 @@ _MOST = {
     "tensor_parallel_size": 1024,
     "pipeline_parallel_size": 1024,
     "data_parallel_size": 4096,
-    "context_parallel_size": 1024,
+    "decode_context_parallel_size": 1024,
+    "prefill_context_parallel_size": 1024,
     "num_speculative_tokens": 1024,
     "max_loras": 10**5,
     "max_lora_rank": 4096,
@@ -78,10 +81,13 @@ class MemorySettings:
     pipeline_parallel_size: int = 1
     pipeline_layers: tuple[int, ...] = ()  # VLLM_PP_LAYER_PARTITION: layers of each stage; empty: equal shares
     data_parallel_size: int = 1  # replicas, each with a KV cache of its own
-    context_parallel_size: int = 1  # decode x prefill context parallel: ranks that share a sequence's tokens
+    decode_context_parallel_size: int = 1  # ranks that share a sequence's tokens, of the tensor-parallel ones
+    prefill_context_parallel_size: int = 1  # and ranks of their own
     enable_expert_parallel: bool = False
     enforce_eager: bool = False
     enable_prefix_caching: bool | None = None
+    performance_mode: str = "balanced"  # throughput: twice the default batch limits
+    enable_chunked_prefill: bool = True
     async_scheduling: bool = True
     num_speculative_tokens: int | None = None
     speculative_method: str | None = None
@@ -89,6 +95,8 @@ class MemorySettings:
     mamba_ssm_cache_dtype: str = "auto"
     mamba_cache_mode: str | None = None
     disable_hybrid_kv_cache_manager: bool = False
+    allow_hybrid_chunked_local: bool | None = None  # VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE
+    disable_sliding_window: bool = False
     language_model_only: bool = False  # no encoder is loaded
     skip_mm_profiling: bool = False  # the profile run leaves encoders out
     estimate_cudagraphs: bool | None = None  # VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS; None: as the version has it
@@ -134,6 +142,11 @@ class MemorySettings:
         return default_gpu_memory_utilization(self.vllm_version) if share is None else share
 
     @property
+    def context_parallel_size(self) -> int:
+        """Ranks that share the tokens of a sequence."""
+        return self.decode_context_parallel_size * self.prefill_context_parallel_size
+
+    @property
     def draft_tokens(self) -> int:
         """Tokens a draft proposes in a step; 0 without speculative decoding."""
         return self.num_speculative_tokens or 0
@@ -150,9 +163,25 @@ class MemorySettings:
         asked = self.estimate_cudagraphs
         return graphs_reduce_kv(self.vllm_version) if asked is None else asked
 
+    @property
+    def gives_blocks_back(self) -> bool:
+        """Whether layers with windows can be charged for their window alone."""
+        return not self.disable_sliding_window and has_hybrid_groups(self.vllm_version)
+
+    @property
+    def gives_chunks_back(self) -> bool:
+        """Whether layers with chunks are, too: not beside a draft, nor in older versions unless told."""
+        asked = self.allow_hybrid_chunked_local
+        return not self.draft_tokens and (has_chunk_groups(self.vllm_version) if asked is None else asked)
+
     def kv_type(self, model: Model) -> str:
-        """Return the KV type that takes effect: of "auto", the one that the checkpoint brings scales for."""
-        return (model.kv_cache_dtype or "auto") if self.kv_cache_dtype == "auto" else self.kv_cache_dtype
+        """Return the KV type that takes effect: of "auto", the one that the checkpoint brings scales for.
+
+        Sparse MLA has a format of its own for fp8.
+        """
+        asked = (model.kv_cache_dtype or "auto") if self.kv_cache_dtype == "auto" else self.kv_cache_dtype
+        sparse = any(isinstance(kind, IndexerKv) for layer in model.kv_layers for kind in layer)
+        return "fp8_ds_mla" if sparse and asked.startswith("fp8") else asked
 
     def caches_prefixes(self, model: Model) -> bool:
         """Whether prefix caching is on: as asked, else by the version's default for this kind of model."""
@@ -225,23 +254,50 @@ _BIG, _BIGGER = 70 * GIB, 160 * GIB
 _CHUNKED_FROM = 32_768  # tokens: longer models were chunked without being told, up to 0.8
 
 
+def _shortest_window(model: Model) -> int:
+    """Return the shortest window of a model, which attention without windows may not pass; else its own maximum."""
+    windows = [
+        kind.window_tokens
+        for layer in model.kv_layers
+        for kind in layer
+        if isinstance(kind, AttentionKv) and kind.window_tokens is not None
+    ]
+    return min(windows, default=model.max_position_embeddings)
+
+
 def batch_limits(gpu: Gpu, model: Model, settings: MemorySettings) -> BatchLimits:
     """Fill in what the settings leave open, as vLLM's API server does.
 
-    Source: VLLM_FACTS for 0.32; 16,384 tokens and 1,024 sequences from 160 GiB, 8,192 and 1,024 from 70 GiB except on
-    A100, else 2,048 and 256; max_model_len is the model's own maximum. Up to 0.8 a step held a whole prompt, unless
-    max_model_len passed 32,768: then 2,048 tokens (prints of issue 10517).
+    Source: vLLM 0.32; 16,384 tokens and 1,024 sequences from 160 GiB, 8,192 and 1,024 from 70 GiB except on A100, else
+    2,048 and 256; a step is never larger than max_num_seqs x max_model_len, nor has it more sequences than tokens;
+    without chunked prefill it holds a whole prompt. max_model_len is the model's own maximum. Up to 0.8 a step held a
+    whole prompt, unless max_model_len passed 32,768: then 2,048 tokens (prints of issue 10517).
+
+    Raises MemoryLedgerError for a step that is to hold whole prompts and cannot.
     """
     longest = settings.max_model_len or model.max_position_embeddings
+    if settings.disable_sliding_window:
+        longest = min(longest, _shortest_window(model))
     tokens, sequences = 2_048, 256
-    if is_v0(settings.vllm_version):
-        tokens = longest if longest <= _CHUNKED_FROM else 2_048
-    elif gpu.usable_bytes >= _BIGGER:
+    first_engine = is_v0(settings.vllm_version)
+    if not first_engine and gpu.usable_bytes >= _BIGGER:
         tokens, sequences = 16_384, 1_024
-    elif gpu.usable_bytes >= _BIG and not gpu.name.startswith("A100"):
+    elif not first_engine and gpu.usable_bytes >= _BIG and not gpu.name.startswith("A100"):
         tokens, sequences = 8_192, 1_024
+    if settings.performance_mode == "throughput":
+        tokens, sequences = 2 * tokens, 2 * sequences
+    whole = not settings.enable_chunked_prefill or (first_engine and longest <= _CHUNKED_FROM)
+    given = settings.max_num_batched_tokens
+    if whole and given is not None and given < longest:
+        raise MemoryLedgerError(
+            f"max_num_batched_tokens {given:,} must be at least max_model_len {longest:,} without chunked prefill"
+        )
+    if whole:
+        tokens = max(longest, tokens) if not first_engine else longest
+    sequences = settings.max_num_seqs or sequences
+    tokens = given or min(tokens, sequences * longest)
     return BatchLimits(
         max_model_len=longest,
-        max_num_batched_tokens=settings.max_num_batched_tokens or tokens,
-        max_num_seqs=settings.max_num_seqs or sequences,
+        max_num_batched_tokens=tokens,
+        max_num_seqs=settings.max_num_seqs or min(sequences, tokens),
     )

@@ -11,10 +11,10 @@ pool smaller than the context length is no reason to refuse: the engine starts a
 from dataclasses import dataclass
 
 from sim.catalog import Gpu, Model, kv_dtype
+from sim.catalog.kv_bytes import state_bytes, token_bytes
 from sim.catalog.layers import AttentionKv, RecurrentState
 from sim.errors import MemoryLedgerError
 from sim.memory.drafts import draft_layers, draft_weight_bytes
-from sim.memory.kv_slots import state_bytes, token_bytes
 from sim.memory.reserves import ByteRange
 from sim.memory.settings import MemorySettings
 from sim.units import GIB, gib
@@ -69,11 +69,12 @@ class SglangPools:
     window_tokens: int  # of the pool for windows, 0 where there is none
     max_running_requests: int | None  # where the states limit it
     context_length: int
+    replicas: int  # data-parallel ranks, each with pools of its own
     refusal: str | None
 
     @property
     def max_concurrency(self) -> float:
-        """Requests of the context length that fit at once."""
+        """Requests of the context length that fit at once. Of one replica."""
         return self.kv_cache_tokens.likely / self.context_length
 
 
@@ -110,6 +111,7 @@ def _stage_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
     per_token = full + own.swa_full_tokens_ratio * windows
     weights = model.weight_bytes(settings.weight_dtype, parallel, layers=stage)
     weights += draft_weight_bytes(model, settings) if drafts else 0
+    weights = max(0, weights - round(settings.cpu_offload_gb * GIB))
     share = own.mem_fraction_static or static_share(gpu.usable_bytes, settings, own)
     before = own.free_before_load_bytes
     if before is not None and own.free_after_load_bytes is not None:
@@ -122,10 +124,9 @@ def _stage_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
         ]
     slots = _state_slots(rests[1], state, own)
     kept = [rest - slots * state for rest in rests]
-    tokens = [min(max(0, int(rest // per_token)), own.max_total_tokens or 10**15) for rest in kept]
-    if settings.kv_cache_tokens is not None:
-        tokens = [settings.kv_cache_tokens] * 3
-        kept = [round(settings.kv_cache_tokens * per_token)] * 3
+    tokens = [_tokens(rest, per_token, settings, own) for rest in kept]
+    if own.max_total_tokens is not None or settings.kv_cache_tokens is not None:
+        kept = [round(count * per_token) for count in tokens]
     longest = settings.max_model_len or model.max_position_embeddings
     refusal = None
     if tokens[1] <= 0:
@@ -145,8 +146,17 @@ def _stage_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
         window_tokens=int(tokens[1] * own.swa_full_tokens_ratio) if windows else 0,
         max_running_requests=_running(slots, own) if state else None,
         context_length=longest,
+        replicas=settings.data_parallel_size,
         refusal=refusal,
     )
+
+
+def _tokens(rest: int, per_token: float, settings: MemorySettings, own: SglangSettings) -> int:
+    """Return the tokens of a pool, in whole pages; a log's own number stands as printed."""
+    if settings.kv_cache_tokens is not None:
+        return settings.kv_cache_tokens
+    tokens = min(max(0, int(rest // per_token)), own.max_total_tokens or 10**15)
+    return tokens // settings.block_size * settings.block_size
 
 
 def rest_bytes(free_before_bytes: int, weight_bytes: int, mem_fraction_static: float) -> int:

@@ -9,12 +9,13 @@ from sim.errors import MemoryLedgerError
 
 NEWEST_KNOWN_VLLM = "0.32.0"
 Version = tuple[int, int]
+_LONGEST = 60  # characters of a version with all its suffixes
 
 
 def parse_version(vllm_version: str) -> Version:
     """Return major and minor. Raises MemoryLedgerError when the version is unreadable."""
     found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\D|$)", vllm_version)
-    if found is None:
+    if found is None or len(vllm_version) > _LONGEST:
         raise MemoryLedgerError(f"vllm_version {vllm_version[:40]!r} must look like '{NEWEST_KNOWN_VLLM}'")
     return int(found[1]), int(found[2])
 
@@ -41,6 +42,11 @@ def prints_concurrency_tokens(vllm_version: str) -> bool:
 def has_hybrid_groups(vllm_version: str) -> bool:
     """Whether windows give their blocks back (from 0.10): before, such layers are charged in full."""
     return parse_version(vllm_version) >= (0, 10)
+
+
+def has_chunk_groups(vllm_version: str) -> bool:
+    """Whether layers with chunked attention give blocks back unless told not to: 0.32 yes, 0.13 no (0.14 inferred)."""
+    return parse_version(vllm_version) >= (0, 14)
 
 
 def steps_in_flight(vllm_version: str, *, async_scheduling: bool, pipeline_parallel_size: int) -> int:

@@ -54,7 +54,12 @@ def request_of_command(
         gpu_count=gpu_count,
         ignored=command.ignored,
     )
-    return replace(request, notes=(*notes, *_remarks(request)))
+    return with_remarks(replace(request, notes=tuple(notes)))
+
+
+def with_remarks(request: MemoryRequest) -> MemoryRequest:
+    """Return the question with what the user should know of it as a whole."""
+    return replace(request, notes=(*request.notes, *_remarks(request)))
 
 
 def _remarks(request: MemoryRequest) -> Iterator[str]:
@@ -66,6 +71,11 @@ def _remarks(request: MemoryRequest) -> Iterator[str]:
     version = request.settings.vllm_version
     if request.sglang is None and parse_version(version) > parse_version(NEWEST_KNOWN_VLLM):
         yield f"vLLM {version} is newer than the rules known here, which end at {NEWEST_KNOWN_VLLM}"
+    block = request.settings.block_size
+    if request.sglang is None and block % 16:
+        yield f"a block_size of {block} is no multiple of 16, which most attention backends ask for"
+    if request.sglang is not None and request.settings.enable_lora:
+        yield "LoRA adapters are not accounted for under SGLang"
     if request.gpu_count is not None and request.ranks < request.gpu_count:
         yield f"uses {request.ranks} of {request.gpu_count} GPUs: no flag spreads the model over the others"
 
@@ -87,9 +97,10 @@ def flag_settings(command: ServeCommand, model: Model, notes: list[str]) -> dict
         settings["max_model_len"] = AUTO_FIT
     if command.engine == "vllm" and command.engine_version is not None:
         settings["vllm_version"] = command.engine_version
-    if command.decode_context_parallel_size or command.prefill_context_parallel_size:
-        ranks = (command.decode_context_parallel_size or 1) * (command.prefill_context_parallel_size or 1)
-        settings["context_parallel_size"] = ranks
+    if command.cudagraph_mode == "NONE" or command.optimization_level == 0:
+        settings["enforce_eager"] = True  # as far as graphs go
+    if command.mamba_block_size is not None:
+        notes.append("--mamba-block-size is not accounted for")
     if command.pp_layer_partition is not None:
         settings["pipeline_layers"] = command.pp_layer_partition
     if command.attention_data_parallel_size is not None:
@@ -116,14 +127,30 @@ def _types(command: ServeCommand, model: Model) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if command.kv_cache_dtype in _KV_TYPES:
         found["kv_cache_dtype"] = _KV_TYPES[command.kv_cache_dtype]
-    kind = (command.quantization or "").lower()
-    if model.scheme is None and kind in _QUANTIZED:  # else the checkpoint is quantised already, and says how
-        found["weight_dtype"] = _QUANTIZED[kind]
+    found |= types_of(command.quantization, model, strict=True)
     if command.dtype in {"float32", "float"}:
         found |= {"weight_dtype": "fp32"} | (
             {} if command.kv_cache_dtype not in {None, "auto"} else {"kv_cache_dtype": "fp32"}
         )
     return found
+
+
+def types_of(quantization: str | None, model: Model, *, strict: bool = False) -> dict[str, Any]:
+    """Return the weight type that an engine's quantization means for a checkpoint that does not say so itself.
+
+    Raises MemoryLedgerError for an unknown one if `strict`.
+    """
+    kind = (quantization or "").lower()
+    if model.scheme is not None or kind in {"", "none"}:
+        return {}
+    if kind in _QUANTIZED:
+        return {"weight_dtype": _QUANTIZED[kind]}
+    if not strict:
+        return {}
+    raise MemoryLedgerError(
+        f"--quantization {kind}: {model.name} is read as a 16-bit checkpoint; name the quantised one, "
+        f"or say what its weights are with --weight-dtype; known here: {', '.join(sorted(_QUANTIZED))}"
+    )
 
 
 def _check_overrides(overrides: Mapping[str, Any], notes: list[str]) -> None:

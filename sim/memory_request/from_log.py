@@ -4,6 +4,7 @@ The log of a start gives blocks as they were. For a what-if on the same GPU and 
 and moved by as much as the ledger's own estimate of it moves.
 """
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -34,7 +35,6 @@ _TAKEN = (  # settings a log states, under the ledger's own names
     "tensor_parallel_size",
     "pipeline_parallel_size",
     "data_parallel_size",
-    "context_parallel_size",
     "enforce_eager",
     "enable_prefix_caching",
     "gpu_memory_utilization",
@@ -44,6 +44,8 @@ _TAKEN = (  # settings a log states, under the ledger's own names
 def settings_of_log(facts: "StartupFacts") -> dict[str, Any]:
     """Return the settings that a log states; KV figures are left out."""
     settings = {name: value for name in _TAKEN if (value := getattr(facts, name)) is not None}
+    if facts.context_parallel_size is not None:
+        settings["decode_context_parallel_size"] = facts.context_parallel_size
     if facts.attention_block_size is not None:
         settings.pop("block_size", None)  # raised by the engine, as the layout will do
     if facts.engine == "vllm" and facts.engine_version is not None:
@@ -52,7 +54,20 @@ def settings_of_log(facts: "StartupFacts") -> dict[str, Any]:
         settings["vllm_version"] = "0.7.0"
     if facts.auto_fit_to_tokens is not None:
         settings["max_model_len"] = facts.auto_fit_to_tokens
-    return settings
+    return settings | _draft_of_log(facts)
+
+
+def _draft_of_log(facts: "StartupFacts") -> dict[str, Any]:
+    """Return speculative decoding as the engine's configuration line prints it."""
+    printed = str(facts.engine_config.get("speculative_config") or facts.user_args.get("speculative_config") or "")
+    method = re.search(r"method['\"]?\s*[=:]\s*['\"]([\w-]{1,40})", printed)
+    count = re.search(r"num_spec(?:ulative)?_tokens['\"]?\s*[=:]\s*(\d{1,4})\b", printed)
+    if count is None:
+        return {}
+    return {
+        "num_speculative_tokens": int(count[1]),
+        "speculative_method": None if method is None else method[1].lower(),
+    }
 
 
 def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str, Any]) -> MemoryRequest:
@@ -61,6 +76,12 @@ def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
     `request.settings` are the log's own (see settings_of_log). Raises MemoryLedgerError for a log that ends before KV
     was sized, or one of another GPU or model: its overhead says nothing of this one.
     """
+    if facts.kv_bytes is None and (refused := facts.refusal) is not None and (refused.available_bytes or 0) > 0:
+        request = replace(request, notes=(*request.notes, f"the log ends with a refusal: {refused.reason}"))
+        return replace(
+            request,
+            settings=replace(request.settings, **{"kv_cache_memory_bytes": refused.available_bytes} | dict(changes)),
+        )
     if facts.kv_bytes is None and facts.printed_blocks is None and facts.tokens is None:
         cut = ": it ends before the engine had sized its KV cache" if facts.is_cut else ""
         raise MemoryLedgerError(f"{facts.place} does not say how much KV cache there was{cut}")
@@ -69,8 +90,11 @@ def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
         as_it_was = {} if changes or facts.tokens is None else {"kv_cache_tokens": facts.tokens}
         settings = replace(request.settings, **(dict(changes) or as_it_was))
         return replace(request, settings=settings, notes=(*request.notes, *facts.notes))
-    gpus = tuple(replace(gpu, visible_bytes=_visible(facts) or gpu.visible_bytes) for gpu in request.gpus)
-    request = replace(request, gpus=gpus, notes=(*request.notes, *facts.notes))
+    request = replace(
+        request,
+        gpus=tuple(_as_seen(gpu, _visible(facts)) for gpu in request.gpus),
+        notes=(*request.notes, *facts.notes),
+    )
     measured = _measured(facts)
     logged = replace(request.settings, measured=measured)
     if not changes:
@@ -107,7 +131,12 @@ def gpu_of_log(facts: "StartupFacts") -> Gpu | None:
     if seen is None:
         return None
     any_card = load_gpu("L4")
-    return replace(any_card, name="GPU of the log", memory_bytes=int(seen), visible_bytes=int(seen), source=facts.place)
+    seen_card = replace(any_card, name="GPU of the log", memory_bytes=int(seen), source=facts.place)
+    return _as_seen(seen_card, int(seen))
+
+
+def _as_seen(gpu: Gpu, visible_bytes: int | None) -> Gpu:
+    return gpu if visible_bytes is None else replace(gpu, visible_bytes=visible_bytes, visible_from="log")
 
 
 def _check_same(request: MemoryRequest, facts: "StartupFacts") -> None:
@@ -194,7 +223,8 @@ def _check_block(request: MemoryRequest, facts: "StartupFacts", layout: KvLayout
         per_token = kv / (blocks * layout.block_size)
         raise MemoryLedgerError(
             f"{facts.place}: {gib(kv)} in {blocks:,} blocks are {per_token:,.0f} bytes a token, and "
-            f"{request.model.name} takes {layout.bytes_per_token:,.0f}: name the model that was loaded with --model, or its --kv-cache-dtype"
+            f"{request.model.name} takes {layout.bytes_per_token:,.0f}: name what was loaded with --model or "
+            "--kv-cache-dtype"
         )
 
 

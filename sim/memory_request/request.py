@@ -26,7 +26,8 @@ class MemoryRequest:
         """GPUs that these settings take."""
         settings = self.settings
         replicas = 1 if self.sglang is not None and self.sglang.enable_dp_attention else settings.data_parallel_size
-        return settings.tensor_parallel_size * settings.pipeline_parallel_size * replicas
+        of_one = settings.tensor_parallel_size * settings.pipeline_parallel_size
+        return of_one * settings.prefill_context_parallel_size * replicas
 
 
 def ledger_of(request: MemoryRequest) -> Ledger:

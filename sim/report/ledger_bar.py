@@ -7,7 +7,18 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from sim.memory import MemoryLedger, SglangPools
-from sim.memory.parts import ACTIVATION, DYNAMIC, GRAPHS, KV, LEFT, MEASURED, OUTSIDE_TORCH, STATES, WEIGHTS
+from sim.memory.parts import (
+    ACTIVATION,
+    DYNAMIC,
+    GRAPHS,
+    KV,
+    LEFT,
+    MEASURED,
+    MEASURED_WITH_GRAPHS,
+    OUTSIDE_TORCH,
+    STATES,
+    WEIGHTS,
+)
 from sim.report.ledger_stack import Stack, stack_of
 from sim.units import GIB, gib
 
@@ -15,6 +26,7 @@ _FILLS = {  # of a terminal with block elements, of one without, and the colour
     WEIGHTS: ("█", "#", "blue"),
     ACTIVATION: ("▓", "%", "yellow"),
     MEASURED: ("▓", "%", "yellow"),
+    MEASURED_WITH_GRAPHS: ("▓", "%", "yellow"),
     OUTSIDE_TORCH: ("▒", "+", "magenta"),
     GRAPHS: ("░", ":", "red"),
     STATES: ("▚", "s", "cyan"),
@@ -37,7 +49,7 @@ class _Bar:
         width = max(10, min(self.width, options.max_width))
         ascii_only = options.ascii_only
         yield _cells(self.stack, width, ascii_only=ascii_only)
-        yield from _marks(self.stack, width)
+        yield _mark(self.stack, width)
         yield from _legend(self.stack, width, ascii_only=ascii_only)
 
 
@@ -73,15 +85,12 @@ def _shares(stack: Stack, width: int) -> list[int]:
     return counts
 
 
-def _marks(stack: Stack, width: int) -> Iterator[Text]:
-    if stack.budget_bytes is None:
-        return
-    at = min(width - 1, round(width * stack.budget_bytes / stack.end_bytes) - 1)
+def _mark(stack: Stack, width: int) -> Text:
+    at = min(width - 1, max(0, round(width * stack.budget_bytes / stack.end_bytes) - 1))
     words = f"budget {gib(stack.budget_bytes)} of {gib(stack.visible_bytes)}"
     if at >= len(words) + 1:
-        yield Text(f"{words} ^".rjust(at + 1), style="dim")
-    else:
-        yield Text(f"{' ' * at}^ {words}", style="dim")
+        return Text(f"{words} ^".rjust(at + 1), style="dim")
+    return Text(f"{' ' * at}^ {words}", style="dim")
 
 
 def _legend(stack: Stack, width: int, *, ascii_only: bool) -> Iterator[Text]:

@@ -27,7 +27,7 @@ class Stack:
 
     segments: tuple[Segment, ...]
     visible_bytes: int
-    budget_bytes: int | None  # the engine's share, where that is what limits KV
+    budget_bytes: int  # the engine's share
     kv_start_range: ByteRange  # where KV may begin, which is what is uncertain about it
     short: tuple[int, int] | None  # from where to where memory is missing, in bytes; None where all fits
 
@@ -37,6 +37,14 @@ class Stack:
         return max(self.visible_bytes, self.segments[-1].end_bytes)
 
     @property
+    def kv_starts_between(self) -> tuple[int, int] | None:
+        """Where on the GPU KV may begin, in bytes; None where that is one point, or beyond the GPU's end."""
+        low, high = (
+            min(max(0, end), self.visible_bytes) for end in (self.kv_start_range.low, self.kv_start_range.high)
+        )
+        return (low, high) if low < high else None
+
+    @property
     def short_bytes(self) -> int:
         """How much memory is missing."""
         return 0 if self.short is None else self.short[1] - self.short[0]
@@ -44,14 +52,14 @@ class Stack:
 
 def stack_of(ledger: MemoryLedger | SglangPools, rank: RankMemory | None = None) -> Stack:
     """Return the stack of the GPU that decides, or of another rank of a vLLM deployment."""
-    if isinstance(ledger, SglangPools):
-        return _stack(parts_of(ledger), ledger.total_visible_bytes)
+    if isinstance(ledger, SglangPools):  # its share ends where KV does
+        parts = parts_of(ledger)
+        return _stack(parts, ledger.total_visible_bytes, sum(part.size_bytes.likely for part in parts[:-1]))
     one = ledger.rank if rank is None else rank
-    budget = one.budget_bytes if ledger.settings.kv_override in {None, "non_kv_bytes"} else None
-    return _stack(rank_parts(ledger, one), one.total_visible_bytes, budget)
+    return _stack(rank_parts(ledger, one), one.total_visible_bytes, one.budget_bytes)
 
 
-def _stack(parts: tuple[Part, ...], visible_bytes: int, budget_bytes: int | None = None) -> Stack:
+def _stack(parts: tuple[Part, ...], visible_bytes: int, budget_bytes: int) -> Stack:
     segments: list[Segment] = []
     at = 0
     kv_starts = ByteRange(0, 0, 0)
@@ -65,8 +73,6 @@ def _stack(parts: tuple[Part, ...], visible_bytes: int, budget_bytes: int | None
             kv_end = at + size
             kv_starts = ByteRange(kv_end - part.size_bytes.high, at, kv_end - part.size_bytes.low)
             short = (kv_end, at) if size < 0 else None
-            if parts[-1].name == DYNAMIC:  # SGLang's share ends where KV does
-                budget_bytes = kv_end
         segments.append(Segment(part.name, at, at + drawn, size))
         at += drawn
     if short is None and at > visible_bytes:

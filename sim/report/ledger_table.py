@@ -6,7 +6,6 @@ It fits 80 columns and fills at most 100; what matters stands in text as well as
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +13,9 @@ from sim.catalog import Model
 from sim.memory import MemoryLedger, SglangPools
 from sim.memory.parts import Part, parts_of
 from sim.memory.remedies import Remedy
-from sim.report.ledger_words import gib_range, meaning, title
+from sim.report.ledger_titles import title
+from sim.report.ledger_words import gib_range, meaning, read_as, verdict_sentence
+from sim.report.trimmed import Trimmed
 from sim.units import gib
 
 MOST_COLUMNS = 100
@@ -22,23 +23,31 @@ MOST_COLUMNS = 100
 
 def ledger_table(
     ledger: MemoryLedger | SglangPools, *, model: Model | None = None, gpu: str = "", remedies: Sequence[Remedy] = ()
-) -> Constrain:
+) -> Trimmed:
     """Return the parts of the memory with ranges and origins, then their meaning, a refusal, and its remedies.
 
     `model` says how its name was read and where its shape is from; SGLang's pools know neither model nor GPU.
     """
     shown: list[RenderableType] = [Text(title(ledger, model.name if model else "", gpu), style="bold")]
     if model is not None:
-        read_as = f"read as {model.read_as}; " if model.read_as else ""
-        shown.append(Text(f"{read_as}shape: {model.source}", style="dim"))
-    shown += [Text(), _parts(ledger), Text(), _lines(ledger)]
-    if ledger.refusal is not None:
-        shown += [Text(), Text(f"The engine would not start: {ledger.refusal}.", style="bold red")]
+        origins = [read_as(model), f"shape from {model.source}"]
+        shown.append(Text("; ".join(filter(None, origins)), style="dim"))
+    shown += [Text(), _parts(ledger), Text(), _lines(ledger, model)]
+    shown += _verdict(ledger)
     if remedies:
         shown += [Text(), _remedies(remedies)]
     elif ledger.refusal is not None:
         shown.append(Text("No single change to one flag makes it start."))
-    return Constrain(Group(*shown), MOST_COLUMNS)
+    return Trimmed(Group(*shown), MOST_COLUMNS)
+
+
+def _verdict(ledger: MemoryLedger | SglangPools) -> list[RenderableType]:
+    """Return whether the engine starts, where that is not plain: it refuses, or the range of KV leaves it open."""
+    if isinstance(ledger, MemoryLedger):
+        said = verdict_sentence(ledger)
+    else:
+        said = "" if ledger.refusal is None else f"The engine would not start: {ledger.refusal}."
+    return [Text(), Text(said, style="bold yellow" if ledger.refusal is None else "bold red")] if said else []
 
 
 def _parts(ledger: MemoryLedger | SglangPools) -> Table:
@@ -68,11 +77,11 @@ def _visible(ledger: MemoryLedger | SglangPools) -> tuple[int, str]:
     return ledger.rank.total_visible_bytes, ledger.provenance["total_visible_bytes"]
 
 
-def _lines(ledger: MemoryLedger | SglangPools) -> Table:
+def _lines(ledger: MemoryLedger | SglangPools, model: Model | None) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
-    for label, line in meaning(ledger):
+    for label, line in meaning(ledger, model):
         grid.add_row(label, Text(line))
     return grid
 

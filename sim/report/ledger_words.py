@@ -1,41 +1,54 @@
-"""What a memory ledger means, in words: lines of (label, sentence) for the terminal.
-
-The engine's own lines are quoted as the version prints them, so that they can be found in a start-up log.
-"""
+"""What a memory ledger means, in words: lines of (label, sentence) for the terminal."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from sim.catalog import Model
 from sim.memory import ByteRange, MemoryLedger, SglangPools
-from sim.memory.binding import KV, MAX_NUM_SEQS, RequestLimits, longest_requests, short_requests
+from sim.memory.binding import (
+    KV,
+    MAX_NUM_SEQS,
+    RequestLimits,
+    longest_requests,
+    replicas_of,
+    short_requests,
+    total_concurrency,
+)
 from sim.memory.kv_groups import Keeps, KvGroup
-from sim.memory.parts import ACTIVATION, GRAPHS, WEIGHTS
-from sim.memory.versions import is_v0, prints_concurrency_tokens
+from sim.memory.parts import ACTIVATION, GRAPHS, LEFT, WEIGHTS, parts_of
+from sim.memory.verdict import Verdict, verdict_of
+from sim.report.ledger_printed import printed_refusal, printed_sglang_refusal, printed_start
 from sim.units import GIB, gib
 
 Line = tuple[str, str]
 
-_FAR = 0.05  # share by which a printed token count misleads
 _MIB = 2**20
 
 
-def title(ledger: MemoryLedger | SglangPools, model: str, gpu: str) -> str:
-    """Return what the ledger is of: model, GPUs, engine."""
-    if isinstance(ledger, SglangPools):
-        return f"{model or 'a model'} on one {gpu or 'GPU'}, SGLang"
-    settings = ledger.settings
-    ranks = {"TP": settings.tensor_parallel_size, "PP": settings.pipeline_parallel_size}
-    ranks["DP"] = settings.data_parallel_size
-    count = math.prod(ranks.values())
-    split = ", ".join(f"{name} {size}" for name, size in ranks.items() if size > 1)
-    names = " and ".join(dict.fromkeys(rank.gpu for rank in ledger.ranks))
-    gpus = f"{count} x {names} ({split})" if count > 1 else f"one {names}"
-    return f"{ledger.model} on {gpus}, vLLM {settings.vllm_version}"
+def meaning(ledger: MemoryLedger | SglangPools, model: Model | None = None) -> Iterator[Line]:
+    """Yield what the memory means for blocks, tokens and requests; `model` says how long its own requests may be."""
+    yield from _of_pools(ledger) if isinstance(ledger, SglangPools) else _of_blocks(ledger, model)
 
 
-def meaning(ledger: MemoryLedger | SglangPools) -> Iterator[Line]:
-    """Yield what the memory means for blocks, tokens and requests."""
-    yield from _of_pools(ledger) if isinstance(ledger, SglangPools) else _of_blocks(ledger)
+def read_as(model: Model) -> str:
+    """Return how a model's name was read; empty where it is the catalog's."""
+    return f"read as {model.read_as}" if model.read_as else ""
+
+
+def verdict_words(verdict: Verdict) -> str:
+    """Return `The engine would probably not start`; without "probably" where the range of KV leaves no doubt."""
+    return f"The engine would {'probably ' if verdict.is_open else ''}{'' if verdict.starts else 'not '}start"
+
+
+def verdict_sentence(ledger: MemoryLedger) -> str:
+    """Return whether and why the engine starts, where that is not plain; empty where it surely starts."""
+    verdict = verdict_of(ledger)
+    span = f"{gib_range(verdict.kv_bytes)} of KV memory"
+    if ledger.refusal is not None:
+        doubt = f"; it may find {span}" if verdict.is_open else ""
+        return f"{verdict_words(verdict)}: {ledger.refusal}{doubt}."
+    needed = f"one request takes {gib(verdict.needed_bytes)} of KV memory"
+    return f"{verdict_words(verdict)}: {needed}, and it may find {span}." if verdict.is_open else ""
 
 
 def layout_lines(ledger: MemoryLedger) -> Iterator[str]:
@@ -54,26 +67,58 @@ def concurrency_sentence(ledger: MemoryLedger | SglangPools) -> str:
     return _binding(longest_requests(ledger), printed=isinstance(ledger, MemoryLedger))
 
 
-def _of_blocks(ledger: MemoryLedger) -> Iterator[Line]:
+def _of_blocks(ledger: MemoryLedger, model: Model | None) -> Iterator[Line]:
     layout, rank = ledger.layout, ledger.rank
     yield "blocks", f"{ledger.num_gpu_blocks:,} of {layout.block_size:,} tokens{_spread(rank.blocks)}"
     yield "", f"{_size(layout.block_bytes)} a block, {layout.bytes_per_token:,.0f} bytes a token on each GPU"
-    for number, line in enumerate(layout_lines(ledger)):
-        yield ("" if number else "layers"), line
+    yield from _labelled("layers", list(layout_lines(ledger)))
     yield "a request", _request(ledger)
-    if ledger.starts:  # an engine that refuses prints none of this
-        yield from _printed(ledger)
+    if ledger.starts:
+        yield from _labelled("vLLM prints", list(printed_start(ledger)))
         yield "at once", concurrency_sentence(ledger)
-        short = short_requests(ledger)
-        yield "", f"short requests (up to {short.tokens:,} tokens): {_binding(short)}"
-        if (replicas := ledger.settings.data_parallel_size) > 1:
-            yield (
-                "",
-                f"times {replicas} replicas, each with its own KV cache: {replicas * ledger.max_concurrency:,.2f}x",
-            )
-        yield "longest", f"max_model_len up to {min(ledger.largest_max_model_len, 10**9):,} starts"
+        yield from _short(ledger)
+        yield from _replicas(ledger)
+        yield "longest", _longest(ledger, model)
+        yield from _overcommitted(ledger)
+    else:  # it prints none of this
+        yield "vLLM prints", printed_refusal(ledger, verdict_of(ledger))
     yield from _stages(ledger)
     yield from _doubt(ledger)
+
+
+def _labelled(label: str, lines: Sequence[str]) -> Iterator[Line]:
+    for number, line in enumerate(lines):
+        yield ("" if number else label), line
+
+
+def _short(ledger: MemoryLedger | SglangPools) -> Iterator[Line]:
+    short = short_requests(ledger)
+    if short.tokens < longest_requests(ledger).tokens:
+        yield "", f"requests of {short.tokens:,} tokens: {_binding(short)}"
+
+
+def _replicas(ledger: MemoryLedger | SglangPools) -> Iterator[Line]:
+    if (replicas := replicas_of(ledger)) > 1:
+        yield "", f"times {replicas} replicas, each with its own KV cache: {total_concurrency(ledger):,.2f}x"
+
+
+def _longest(ledger: MemoryLedger, model: Model | None) -> str:
+    longest = min(ledger.largest_max_model_len, 10**9)
+    own = None if model is None else model.max_position_embeddings
+    beyond = f" for its memory, beyond the model's own {own:,}" if own is not None and longest > own else ""
+    return f"max_model_len up to {longest:,} starts{beyond}"
+
+
+def _overcommitted(ledger: MemoryLedger) -> Iterator[Line]:
+    """Yield a warning where graphs on top of the budget may not fit, or where the parts pass what the GPU has."""
+    left = next(part.size_bytes for part in parts_of(ledger) if part.name == LEFT)
+    if left.likely < 0:
+        yield "beware", f"the parts are {gib(-left.likely)} more than the GPU has: it would run out of memory"
+    elif left.low < 0:
+        yield (
+            "beware",
+            f"capturing CUDA graphs may run out of memory: at the high end of their range {gib(-left.low)} is missing",
+        )
 
 
 def _kind(ledger: MemoryLedger, groups: list[KvGroup]) -> str:
@@ -81,17 +126,20 @@ def _kind(ledger: MemoryLedger, groups: list[KvGroup]) -> str:
     in_flight, longest = ledger.in_flight_tokens, ledger.limits.max_model_len
     many = f" in {count} groups" if count > 1 else ""
     each = " each" if count > 1 else ""
-    blocks = _count(first.blocks_for(longest, in_flight), "block")
     keep = f"{_count(layers, 'layer')} keep{'s' if layers == 1 else ''}"
     match first.keeps:
         case Keeps.ALL:
             return f"{keep} every token{many}, {first.block_size:,} tokens a block"
+        case Keeps.STATE if not layers:
+            return f"tokens whose keys are not yet pooled: {_count(first.state_blocks * count, 'block')} a sequence"
         case Keeps.STATE:
             drafts = ledger.settings.draft_tokens
             mode = "align" if first.state_blocks - drafts > 1 else "none"
             spent = f"mamba_cache_mode {mode}{f', {drafts} draft tokens' if drafts else ''}"
-            return f"{keep} a state{many}: {blocks} a sequence{each} ({spent})"
+            blocks = _count(first.state_blocks * count, "state block")
+            return f"{keep} a state{many}: {blocks} a sequence whatever its length ({spent})"
         case Keeps.WINDOW | Keeps.CHUNK:
+            blocks = _count(first.blocks_for(longest, in_flight), "block")
             window = first.keeps is Keeps.WINDOW
             kept = first.span_tokens - window
             capped = f", at most {longest:,}" if kept + in_flight > longest else ""
@@ -102,25 +150,9 @@ def _kind(ledger: MemoryLedger, groups: list[KvGroup]) -> str:
 
 
 def _request(ledger: MemoryLedger) -> str:
-    short = short_requests(ledger)
-    return (
-        f"of {ledger.limits.max_model_len:,} tokens holds up to {_count(ledger.blocks_per_request, 'block')}, "
-        f"of {short.tokens:,} tokens {short.blocks:,}"
-    )
-
-
-def _printed(ledger: MemoryLedger) -> Iterator[Line]:
-    version, printed, fits = ledger.settings.vllm_version, ledger.kv_cache_tokens, ledger.capacity_tokens
-    if is_v0(version):
-        yield "vLLM prints", f'"# GPU blocks: {ledger.num_gpu_blocks}"'
-    else:
-        yield "vLLM prints", f'"GPU KV cache size: {printed:,} tokens"'
-    longest = ledger.limits.max_model_len
-    yield "", f'"Maximum concurrency for {longest:,} tokens per request: {ledger.max_concurrency:.2f}x"'
-    if not is_v0(version) and abs(printed - fits) > _FAR * fits:
-        yield "", f"{printed:,} is blocks // groups x block size; what fits is {fits:,} tokens"
-    elif not ledger.layout.is_uniform and prints_concurrency_tokens(version):
-        yield "", f"the tokens are concurrency x max_model_len: they hold for requests of {longest:,} only"
+    longest, short = longest_requests(ledger), short_requests(ledger)
+    said = f"{_count(ledger.blocks_per_request, 'block')} at most for {longest.tokens:,} tokens"
+    return f"{said}, {short.blocks:,} for {short.tokens:,}" if short.tokens < longest.tokens else said
 
 
 def _binding(found: RequestLimits, *, printed: bool = False) -> str:
@@ -145,7 +177,7 @@ def _stages(ledger: MemoryLedger) -> Iterator[Line]:
 
 
 def _doubt(ledger: MemoryLedger) -> Iterator[Line]:
-    """Yield what is known least, and whether that leaves the verdict open."""
+    """Yield what is known least."""
     if ledger.settings.kv_override is not None:
         return
     rank, widest = ledger.rank, ledger.widest_term
@@ -153,12 +185,6 @@ def _doubt(ledger: MemoryLedger) -> Iterator[Line]:
     span = spans.get(widest, rank.non_torch_bytes)
     blocks = (span.high - span.low) // ledger.layout.block_bytes
     yield "known least", f"{widest}, {gib_range(span)}: {_count(blocks, 'block')} between the ends"
-    ends = ((one.blocks.low, one.blocks.high) for one in ledger.ranks)
-    low, high = (min(side) for side in zip(*ends, strict=True))
-    if ledger.starts and low < ledger.blocks_per_request:
-        yield "", "at the low end of the range it would be refused: leave more room, or measure"
-    if not ledger.starts and high > ledger.blocks_per_request:
-        yield "", "at the high end of the range it would start"
 
 
 def _of_pools(pools: SglangPools) -> Iterator[Line]:
@@ -169,11 +195,12 @@ def _of_pools(pools: SglangPools) -> Iterator[Line]:
         yield "", f"{pools.window_tokens:,} tokens in the pool of the window layers"
     if pools.state_slots:
         yield "states", f"{_count(pools.state_slots, 'slot')} in {gib(pools.state_pool_bytes)}"
-    if not tokens.likely:
+    if pools.refusal is not None:
+        yield "SGLang prints", printed_sglang_refusal(pools)
         return
     yield "at once", f"requests of {pools.context_length:,} tokens: {concurrency_sentence(pools)}"
-    short = short_requests(pools)
-    yield "", f"requests of {short.tokens:,} tokens: {_binding(short)}"
+    yield from _short(pools)
+    yield from _replicas(pools)
     if tokens.likely < pools.context_length:
         yield "longest", f"requests over {tokens.likely:,} tokens are turned away, though the context is longer"
 

@@ -47,6 +47,7 @@ class ServeCommand:
     max_num_batched_tokens: int | None = None  # SGLang: chunked_prefill_size
     max_prefill_tokens: int | None = None  # SGLang
     max_num_seqs: int | None = None  # SGLang: max_running_requests, of all attention-parallel ranks together
+    performance_mode: str | None = None
     enable_chunked_prefill: bool | None = None
     async_scheduling: bool | None = None
     scheduler_reserve_full_isl: bool | None = None

@@ -117,6 +117,7 @@ MEMORY_FLAGS = (
     # the batch
     _flag("--max-num-batched-tokens", SCALED, "max_num_batched_tokens"),
     _flag("--max-num-seqs", whole(1, 10**7), "max_num_seqs"),
+    _flag("--performance-mode", choice("balanced", "interactivity", "throughput"), "performance_mode"),
     _flag("--enable-chunked-prefill", SWITCH, "enable_chunked_prefill"),
     _flag("--async-scheduling", SWITCH, "async_scheduling"),
     _flag("--scheduler-reserve-full-isl", SWITCH, "scheduler_reserve_full_isl"),

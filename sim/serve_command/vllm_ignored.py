@@ -47,7 +47,7 @@ ec-manager-config ec-transfer-config elastic-ep-max-dp-size eplb-step-interval e
 expert-placement-strategy fault-tolerance-config fingerprint-mode fingerprint-value gdn-prefill-backend
 generation-config grpc-port guided-decoding-backend h11-max-header-count h11-max-incomplete-event-size host
 io-processor-plugin ir-op-priority jit-monitor-mode kda-decode-backend kda-prefill-backend kernel-config
-kv-cache-metrics-sample kv-events-config kv-offloading-backend kv-offloading-size linear-backend log-config-file
+kv-cache-metrics-sample kv-offloading-backend kv-offloading-size linear-backend log-config-file
 log-level logging-config logits-processor-pattern logprobs-mode long-prefill-token-threshold lora-extra-vocab-size
 mamba-backend mamba-cache-philox-rounds mamba-ssu-algorithm master-addr master-port max-cpu-loras max-log-len
 max-logprobs max-long-partial-prefills max-lora-cls-labels max-num-partial-prefills max-num-queued-reqs
@@ -57,7 +57,7 @@ mm-encoder-fp8-scale-save-path mm-hasher-algorithm mm-processor-cache-gb mm-proc
 mm-shm-cache-max-object-size-mb mm-tensor-ipc model-class-overrides model-impl model-loader-extra-config moe-backend
 ngram-prompt-lookup-max ngram-prompt-lookup-min nnodes/-n node-rank/-r offload-backend offload-num-in-group
 offload-prefetch-step otlp-traces-endpoint override-generation-config override-neuron-config override-pooler-config
-per-request-spec-decode-metrics performance-mode pooler-config port preemption-mode prefill-schedule-interval
+per-request-spec-decode-metrics pooler-config port preemption-mode prefill-schedule-interval
 prefix-cache-retention-interval prefix-caching-hash-algo profiler-config pt-load-map-location
 qlora-adapter-name-or-path quantization-param-path reasoning-config reasoning-effort-map reasoning-parser
 reasoning-parser-plugin renderer-num-workers replayssm-buffer-len response-role root-path runner
@@ -80,7 +80,11 @@ NOTED = (
     *noted(SWITCH, "adds buffers or copies of experts", "enable-eplb enable-elastic-ep enable-dbo"),
     *noted(ONE, "adds buffers or copies of experts", "eplb-config num-redundant-experts all2all-backend ubatch-size"),
     *noted(SWITCH, "moves memory to an allocator of its own", "enable-sleep-mode enable-cumem-allocator"),
-    *noted(ONE, "may take buffers on the GPU", "kv-transfer-config mm-ipc-gpu-memory-gb engram-config"),
+    *noted(ONE, "may take buffers on the GPU", "mm-ipc-gpu-memory-gb engram-config"),
+    *noted(
+        ONE, "may take buffers on the GPU, and with some connectors lays hybrid models out alike", "kv-transfer-config"
+    ),
+    *noted(ONE, "lays hybrid models out alike in some versions up to 0.11", "kv-events-config"),
     *noted(SWITCH, "may take buffers on the GPU", "enable-return-routed-experts use-replayssm"),
     *noted(SWITCH, "may take buffers on the GPU", "enable-prompt-adapter"),
     *noted(ONE, "may take buffers on the GPU", "max-prompt-adapters"),

@@ -13,11 +13,11 @@ Not measured: an estimate, and said to be one. For a uniform model every ratio i
 
 from dataclasses import dataclass
 
-from sim.catalog import KvDtype, Model, kv_dtype
+from sim.catalog import Model, kv_dtype
+from sim.catalog.kv_bytes import state_bytes, token_bytes
 from sim.catalog.layers import AttentionKv, IndexerKv, KvKind, LatentKv, RecurrentState
 from sim.catalog.model import uniform_layer
 
-_STATE_BYTES = 4  # states are mostly kept in fp32; read and written once a token
 _READ_AND_WRITTEN = 2
 
 
@@ -42,20 +42,20 @@ def mixed_layers(model: Model, kv_cache_dtype: str, tensor_parallel_size: int = 
         return UNIFORM
     dtype = kv_dtype(kv_cache_dtype)
     heads = AttentionKv(model.num_key_value_heads, model.head_dim, model.head_dim)
-    main, of_one = uniform_layer(model), _token_bytes(heads, dtype, tensor_parallel_size)
+    main, of_one = uniform_layer(model), token_bytes(heads, dtype, tensor_parallel_size)
     growing = bounded = 0.0
     window_pairs = 0.0
     for layer in model.layers:
         for kind in layer.kv:
             match kind:
                 case AttentionKv(window_tokens=None, chunk_tokens=None) | LatentKv() | IndexerKv():
-                    growing += _token_bytes(kind, dtype, tensor_parallel_size)
+                    growing += token_bytes(kind, dtype, tensor_parallel_size)
                 case AttentionKv():
                     span = kind.window_tokens or kind.chunk_tokens or 0
-                    bounded += span * _token_bytes(kind, dtype, tensor_parallel_size)
+                    bounded += span * token_bytes(kind, dtype, tensor_parallel_size)
                     window_pairs += span
                 case RecurrentState():
-                    bounded += _READ_AND_WRITTEN * _STATE_BYTES * kind.state_elements / tensor_parallel_size
+                    bounded += _READ_AND_WRITTEN * state_bytes(kind, tensor_parallel_size, 0, "auto")
     layers = model.num_hidden_layers
     return MixedLayers(
         linear=model.active_linear_params / (layers * main.active_params),
@@ -71,13 +71,3 @@ def _grows(kind: KvKind) -> bool:
     return not isinstance(kind, RecurrentState) and not (
         isinstance(kind, AttentionKv) and (kind.window_tokens or kind.chunk_tokens)
     )
-
-
-def _token_bytes(kind: AttentionKv | LatentKv | IndexerKv, dtype: KvDtype, tensor_parallel_size: int) -> float:
-    match kind:
-        case AttentionKv():
-            return max(1, kind.kv_heads // tensor_parallel_size) * dtype.head_bytes(kind.key_dim, kind.value_dim)
-        case LatentKv():
-            return dtype.latent_bytes(kind.latent_dim, kind.rope_dim)
-        case IndexerKv():
-            return kind.token_bytes

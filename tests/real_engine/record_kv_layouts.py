@@ -5,8 +5,7 @@ Needs an environment with vLLM 0.32.0 (the CPU wheel will do: nothing runs on a 
     python tests/real_engine/record_kv_layouts.py tests/sim/memory/data/vllm_0_32_layouts.jsonl
 
 Grouping, block size under states, blocks, concurrency, refusal and the estimated maximum length are vLLM's own
-functions, over the specs of vllm_kv_specs.py. Llama 4's chunks are recorded as with
-VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE=1; without, they are kept in full.
+functions, over the specs of vllm_kv_specs.py.
 """
 
 import json
@@ -28,7 +27,7 @@ from vllm.v1.kv_cache_interface import (
 from vllm_kv_specs import config_of, specs_of
 
 from sim.catalog import Model, load_model, model_names
-from sim.catalog.layers import AttentionKv, IndexerKv, RecurrentState
+from sim.catalog.layers import AttentionKv, RecurrentState
 from sim.memory import MemorySettings
 
 KINDS = {
@@ -79,8 +78,6 @@ def _settings(model: Model) -> list[dict[str, Any]]:
         {"pipeline_parallel_size": 2},
         {"max_model_len": -1},
     ]
-    if any(isinstance(kind, IndexerKv) for kind in kinds):
-        others.append({"kv_cache_dtype": "fp8_ds_mla", "block_size": 64})
     if len(set(kinds)) > 1 or any(isinstance(kind, AttentionKv) and kind.window_tokens for kind in kinds):
         unequal = {"pipeline_parallel_size": 2, "pipeline_layers": (first, model.num_hidden_layers - first)}
         others += [

@@ -50,6 +50,8 @@ def config_of(model: Model, settings: MemorySettings) -> Any:
     longest = model.max_position_embeddings if settings.max_model_len == -1 else settings.max_model_len
     recurrent = any(isinstance(kind, RecurrentState) for layer in model.kv_layers for kind in layer)
     drafts = settings.num_speculative_tokens or 0
+    # vLLM disables the manager itself for chunks beside a draft.
+    chunks = any(isinstance(kind, AttentionKv) and kind.chunk_tokens for layer in model.kv_layers for kind in layer)
     method = None
     if drafts:
         method = SimpleNamespace(
@@ -71,7 +73,7 @@ def config_of(model: Model, settings: MemorySettings) -> Any:
             hf_config=SimpleNamespace(model_type=""),
         ),
         scheduler_config=SimpleNamespace(
-            disable_hybrid_kv_cache_manager=settings.disable_hybrid_kv_cache_manager,
+            disable_hybrid_kv_cache_manager=settings.disable_hybrid_kv_cache_manager or bool(drafts and chunks),
             max_num_batched_tokens=settings.max_num_batched_tokens,
             async_scheduling=settings.async_scheduling,
         ),
@@ -164,7 +166,8 @@ def _of_layer(
             else:
                 yield "attn", FullAttentionSpec(**common, head_size_v=kind.value_dim)
         case LatentKv():
-            name = settings.kv_cache_dtype
+            # Sparse attention on Hopper has a format of its own.
+            name = "fp8_ds_mla" if quantised and _is_sparse(model) else settings.kv_cache_dtype
             yield (
                 "mla",
                 MLAAttentionSpec(
@@ -204,6 +207,10 @@ def _of_layer(
                     num_prefill_checkpoint_blocks=int(model.name.startswith(CHECKPOINTED)),
                 ),
             )
+
+
+def _is_sparse(model: Model) -> bool:
+    return any(isinstance(kind, IndexerKv) for layer in model.kv_layers for kind in layer)
 
 
 def _state(state: RecurrentState, settings: MemorySettings) -> tuple[Any, Any]:

@@ -52,8 +52,10 @@ def layer_kinds(keys: Keys, layers: int) -> list[LayerKind]:
             break
     else:
         kinds = [LayerKind.FULL] * layers
-    if keys.flag("use_sliding_window", default=True) and "sliding_window" in keys:
+    if keys.flag("use_sliding_window", default=True) and ("sliding_window" in keys or "sliding_window_size" in keys):
         return kinds
+    if LayerKind.WINDOW in kinds and "layer_types" in keys and keys.flag("use_sliding_window", default=True):
+        raise keys.broken("layer_types", "names sliding_attention, and there is no sliding_window")
     return [LayerKind.FULL if kind is LayerKind.WINDOW else kind for kind in kinds]
 
 

@@ -99,8 +99,6 @@ def test_the_index_beside_a_config_gives_the_bytes(tmp_path: Path) -> None:
     assert model.weight_bytes("auto") == total
     assert model.weight_bytes("auto", 2) == total // 2
     assert model.weight_bytes("bf16") == by_shape.weight_bytes("bf16")
-    assert "total size" in model.weight_source
-    assert "bf16" in by_shape.weight_source
 
 
 @pytest.mark.parametrize("total", [0, -5, 1.5, "8 GB", None, True, 10**9, 10**12, 10**300])

@@ -184,7 +184,7 @@ def test_step3_queries_go_through_one_small_vector() -> None:
 
 def test_drafts_keep_what_a_full_layer_keeps() -> None:
     """One multi-token-prediction layer of DeepSeek V3 is MLA, of Qwen3.5 attention."""
-    assert (model_of(shapes.DEEPSEEK_V3).mtp_layers, model_of(shapes.DEEPSEEK_V3).mtp_kv) == (1, (LatentKv(512, 64),))
+    assert (len(model_of(shapes.DEEPSEEK_V3).mtp), model_of(shapes.DEEPSEEK_V3).mtp_kv) == (1, (LatentKv(512, 64),))
     assert model_of(shapes.QWEN35_27B).mtp_kv == (AttentionKv(4, 256, 256),)
     assert model_of(shapes.GPT_OSS_20B).mtp_kv == ()
 

@@ -41,7 +41,8 @@ def test_what_does_not_change_the_shape_is_stripped(pasted: str, name: str, sche
     assert model.name == name
     assert (model.scheme.name if model.scheme else None) == scheme
     if scheme:
-        assert model.read_as == f"{name} with {scheme} weights, from the name"
+        assert model.read_as.startswith(f"{name} with {scheme} weights, from the name")
+        assert ("fp8 KV" in model.read_as) == pasted.startswith("nvidia/")
         assert model.weight_bytes("auto") == load_model(name).weight_bytes(scheme)
     assert model.weight_bytes("bf16") == load_model(name).weight_bytes("bf16")
 
@@ -80,10 +81,6 @@ def test_an_entry_may_say_what_its_checkpoint_weighs(monkeypatch: pytest.MonkeyP
     weighed, heavier = load_model("weighed"), load_model("heavier")
     assert weighed.weight_bytes("auto") == weighed.weight_bytes("fp8")
     assert heavier.weight_bytes("auto") == 5 * 2**30
-    assert (weighed.weight_source, heavier.weight_source) == (
-        "the shape, with fp8 weights",
-        "the checkpoint's own total size",
-    )
 
 
 def test_lists_may_be_written_as_repeats() -> None:

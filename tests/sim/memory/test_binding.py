@@ -1,6 +1,14 @@
 from sim.catalog import load_gpu, load_model
 from sim.memory import MemoryLedger, MemorySettings, SglangSettings, memory_ledger, sglang_pools
-from sim.memory.binding import KV, MAX_NUM_SEQS, STATE_SLOTS, longest_requests, short_requests
+from sim.memory.binding import (
+    KV,
+    MAX_NUM_SEQS,
+    STATE_SLOTS,
+    longest_requests,
+    replicas_of,
+    short_requests,
+    total_concurrency,
+)
 
 
 def ledger(model: str = "Qwen3-4B", **settings: object) -> MemoryLedger:
@@ -9,12 +17,12 @@ def ledger(model: str = "Qwen3-4B", **settings: object) -> MemoryLedger:
 
 
 def test_kv_binds_long_requests_and_the_cap_short_ones() -> None:
-    """5,000 blocks hold 2.44 requests of 32,768 tokens and 4,999 of one block."""
-    it = ledger(num_gpu_blocks_override=5_000, max_model_len=32_768)
+    """5,000 blocks hold 2.44 requests of 32,768 tokens, and 4,999 // 63 of 1,000 tokens, of which 64 may run."""
+    it = ledger(num_gpu_blocks_override=5_000, max_model_len=32_768, max_num_seqs=64)
     longest, short = longest_requests(it), short_requests(it)
     assert (longest.binding.name, longest.binding.requests, longest.blocks) == (KV, it.max_concurrency, 2_048)
-    assert (short.binding.name, short.binding.requests, short.tokens) == (MAX_NUM_SEQS, 256, 16)
-    assert {limit.requests for limit in short.limits} == {4_999, 256}
+    assert (short.binding.name, short.binding.requests, short.tokens) == (MAX_NUM_SEQS, 64, 1_000)
+    assert {limit.requests for limit in short.limits} == {79, 64}
 
 
 def test_the_cap_on_sequences_binds_whatever_is_printed() -> None:
@@ -26,7 +34,7 @@ def test_the_cap_on_sequences_binds_whatever_is_printed() -> None:
 
 
 def test_states_bind_short_requests_of_a_hybrid() -> None:
-    """796 blocks of which a request of one block takes 19 run 41, as one router's log shows."""
+    """796 blocks of which a request of up to one block takes 19 run 41, as one router's log shows."""
     it = ledger(
         "Qwen3.5-35B-A3B",
         num_gpu_blocks_override=796,
@@ -46,3 +54,12 @@ def test_sglangs_state_slots_bind_short_requests() -> None:
     assert short_requests(pools).binding.name == STATE_SLOTS
     assert short_requests(pools).binding.requests == pools.max_running_requests
     assert longest_requests(pools).binding.name == KV
+
+
+def test_replicas_add_up() -> None:
+    """Each has a KV cache of its own, of either engine."""
+    one, four = (ledger(num_gpu_blocks_override=5_000, data_parallel_size=count) for count in (1, 4))
+    assert (replicas_of(four), total_concurrency(four)) == (4, 4 * one.max_concurrency)
+    settings = MemorySettings(data_parallel_size=4)
+    pools = sglang_pools(load_gpu("H200"), load_model("Qwen3-8B"), settings, SglangSettings())
+    assert total_concurrency(pools) == 4 * pools.max_concurrency

@@ -22,7 +22,42 @@ ALWAYS = {
     "estimated_max_model_len",
     "binding_limit",
     "total_visible_bytes",
+    "replicas",
+    "max_concurrency_total",
 }
+COUNTS = {  # that say what they count
+    "replicas",
+    "requests",
+    "layers",
+    "first_layer",
+    "last_layer",
+    "num_gpu_blocks",
+    "blocks",
+    "blocks_per_request",
+    "state_blocks",
+    "state_slots",
+    "max_num_seqs",
+    "max_running_requests",
+}
+SHARES = {"gpu_memory_utilization", "mem_fraction_static"}
+REQUESTS = {"max_concurrency", "max_concurrency_total"}  # of max_model_len tokens
+FLAGS = {"block_size", "max_model_len", "largest_max_model_len", "estimated_max_model_len"}  # vLLM's words, in tokens
+
+
+def unitless(document: object, key: str = "") -> set[str]:
+    """Return the keys of numbers whose unit cannot be told by their names."""
+    if isinstance(document, dict):
+        found = set[str]()
+        for name, value in document.items():
+            found |= unitless(value, "requests" if key == "requests" else name)
+        return found
+    if isinstance(document, list):
+        return set().union(*(unitless(one, key) for one in document))
+    if not isinstance(document, int | float) or isinstance(document, bool):
+        return set()
+    bare = key.removesuffix("_low").removesuffix("_high")
+    told = bare in COUNTS | SHARES | REQUESTS | FLAGS or bare.endswith("_size")
+    return set() if told or bare.rpartition("_")[2] in {"bytes", "tokens", "token"} or bare == "bytes" else {key}
 
 
 def test_a_refused_ledger_survives_json() -> None:
@@ -38,6 +73,25 @@ def test_a_refused_ledger_survives_json() -> None:
     assert again["refusal"] == it.refusal
     assert again["remedies"][0]["max_concurrency"] >= 1
     assert again["activation_bytes_low"] <= again["activation_bytes"] <= again["activation_bytes_high"]
+
+
+def test_every_number_says_its_unit() -> None:
+    """By its name; sizes of parallel groups are counts of GPUs."""
+    gpu, model, settings = load_gpu("T4"), load_model("Qwen3-8B-FP8"), MemorySettings(max_model_len=40_960)
+    refused = ledger_document(memory_ledger(gpu, model, settings), remedies=remedies_of(gpu, model, settings))
+    hybrid = load_model("Qwen3.5-27B")
+    mixed = ledger_document(memory_ledger(load_gpu("H200"), hybrid, MemorySettings()))
+    pools = sglang_pools(load_gpu("H200"), hybrid, MemorySettings(), SglangSettings())
+    for document in (refused, mixed, ledger_document(pools)):
+        assert not unitless(document)
+
+
+def test_replicas_are_told_from_the_whole_deployment() -> None:
+    """Eight hold eight times as much."""
+    settings = MemorySettings(data_parallel_size=8)
+    document = ledger_document(memory_ledger(load_gpu("H200"), load_model("Qwen3-8B"), settings))
+    assert document["replicas"] == 8
+    assert document["max_concurrency_total"] == 8 * float(str(document["max_concurrency"]))
 
 
 def test_groups_and_stages_are_listed() -> None:

@@ -159,7 +159,8 @@ def test_a_larger_gpu_never_gives_fewer_blocks(shape: tuple[str, str], extra_byt
 @given(shapes, st.integers(1, 10**6), st.integers(1, 10**6))
 def test_longer_requests_never_raise_concurrency(shape: tuple[str, str], one: int, other: int) -> None:
     """Nor do they change the blocks; and what starts long also starts short."""
-    short, long = (ledger(*shape, max_model_len=length) for length in sorted((one, other)))
+    fixed = {"max_num_batched_tokens": 2048, "max_num_seqs": 256, "enable_chunked_prefill": True}
+    short, long = (ledger(*shape, max_model_len=length, **fixed) for length in sorted((one, other)))
     assert short.num_gpu_blocks == long.num_gpu_blocks
     assert short.max_concurrency >= long.max_concurrency
     assert short.starts or not long.starts

@@ -40,6 +40,11 @@ def test_the_budget_is_marked_where_it_ends() -> None:
     assert abs(mark.index("^") - bar.rindex("=")) <= 1
 
 
+def test_the_budget_is_marked_where_kv_is_given_too() -> None:
+    """It is still what the engine was told to take."""
+    assert "budget 20.27 GiB of 22.03 GiB ^" in shown(terminal_bar(ledgers.uniform(), 80))
+
+
 def test_what_is_short_is_marked() -> None:
     """From the end of the budget, and with its size."""
     bar, mark, *legend = shown(terminal_bar(ledgers.refused(), 80)).splitlines()

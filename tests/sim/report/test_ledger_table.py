@@ -34,7 +34,7 @@ def test_blocks_requests_and_the_engines_own_lines_are_said() -> None:
     assert "5,000 of 16 tokens" in text
     assert "147,456 bytes a token on each GPU" in text
     assert "36 layers keep every token, 16 tokens a block" in text
-    assert "of 10,000 tokens holds up to 625 blocks, of 16 tokens 1" in text
+    assert "625 blocks at most for 10,000 tokens, 63 for 1,000" in text
     assert '"GPU KV cache size: 80,000 tokens"' in text
     assert '"Maximum concurrency for 10,000 tokens per request: 8.00x"' in text
     assert "8, bound by the KV cache (max_num_seqs 256)" in text
@@ -53,9 +53,10 @@ def test_kinds_of_layers_have_a_line_each() -> None:
     assert "25 layers keep a window of 1,024 in 5 groups: 1,023 + 8,192 in-flight tokens = 577 blocks each" in gemma
     assert "5 layers keep every token, 32 tokens a block" in gemma
     qwen = words(ledger("H200", "Qwen3.5-27B", max_model_len=65_536))
-    assert "48 layers keep a state in 3 groups: 2 blocks a sequence each (mamba_cache_mode align)" in qwen
+    states = "48 layers keep a state in 3 groups: 6 state blocks a sequence whatever its length"
+    assert f"{states} (mamba_cache_mode align)" in qwen
     assert "16 layers keep every token, 784 tokens a block" in qwen
-    assert "short requests (up to 784 tokens): " in qwen
+    assert "requests of 1,000 tokens: " in qwen
     assert "bound by state slots" in qwen
 
 
@@ -87,7 +88,48 @@ def test_the_widest_term_and_an_open_verdict_are_named() -> None:
     assert "known least activation peak, " in words(ledger("L4", "Qwen3-4B", max_model_len=32_768))
     assert "known least" not in words(uniform())
     near = ledger("L4", "Qwen3-4B", max_model_len=ledger("L4", "Qwen3-4B").largest_max_model_len)
-    assert "at the low end of the range it would be refused" in words(near)
+    assert re.search(
+        r"would probably start: one request takes 11\.22 GiB .* may find 10\.\d+ to 12\.\d+ GiB", words(near)
+    )
+    beyond = ledger("L4", "Qwen3-4B", max_model_len=near.limits.max_model_len + 1)
+    assert re.search(r"would probably not start: .*; it may find 10\.\d+ to 12\.\d+ GiB of KV memory\.", words(beyond))
+    assert "probably" not in words(ledger("L4", "Qwen3-4B", max_model_len=32_768))
+    assert "probably" not in words(ledgers.refused())
+
+
+@pytest.mark.parametrize(
+    ("it", "printed"),
+    [
+        (ledger("L4", "Qwen3-8B", max_model_len=40_960), r"max seq len \(40960\), \(5\.62 GiB KV cache is needed, .*"),
+        (ledger("L4", "Qwen3-8B", max_model_len=40_960), r"\(3\.\d\d GiB\) .* maximum model length is 25\d\d\d"),
+        (ledger("T4", "Qwen3-8B"), "torch.OutOfMemoryError: CUDA out of memory"),
+        (ledger("L4", "Qwen3-8B", gpu_memory_utilization=0.7), "No available memory for the cache blocks"),
+        (
+            ledger("L4", "Qwen3-4B", free_bytes_at_start=18 * 2**30),
+            r"Free memory on device .* \(18\.00/22\.03 GiB\) .* memory utilization \(0\.92, 20\.27 GiB\)",
+        ),
+        (ledger("L4", "Qwen3-8B", max_model_len=40_000, vllm_version="0.8.5"), r"stored in KV cache \(\d+\)"),
+    ],
+)
+def test_a_refusal_is_quoted_as_the_log_has_it(it: MemoryLedger, printed: str) -> None:
+    """With our numbers, and dots for the rest of the sentence."""
+    assert re.search(f'vLLM prints "[^"]*{printed}', words(it))
+
+
+def test_graphs_that_may_not_fit_and_lengths_beyond_the_model_are_said() -> None:
+    """In words; a negative low end alone says nothing."""
+    text = words(ledger("L4", "Qwen3-4B", max_model_len=32_768), model=load_model("Qwen3-4B"))
+    assert "capturing CUDA graphs may run out of memory: at the high end of their range 0.64 GiB is missing" in text
+    assert "beyond the model's own 40,960" in text
+    assert "capturing" not in words(ledger("L4", "Qwen3-4B", enforce_eager=True))
+
+
+def test_what_was_measured_is_named_in_full() -> None:
+    """With graphs, where the budget is charged with them."""
+    for version, charged in (("0.25.0", True), ("0.32.0", False)):
+        text = words(ledger("L4", "Qwen3-4B", non_kv_bytes=10 * 2**30, vllm_version=version, max_model_len=8_192))
+        assert "activation peak, outside torch" in text
+        assert ("activation peak, outside torch, graphs " in text) is charged
 
 
 def test_a_refusal_is_followed_by_its_remedies() -> None:
@@ -107,7 +149,7 @@ def test_a_refusal_is_followed_by_its_remedies() -> None:
 def test_how_a_name_was_read_is_said() -> None:
     """With the source of the shape."""
     model = load_model("Qwen3.5-27B-FP8")
-    assert "read as Qwen3.5-27B with fp8 weights, from the name; shape: " in words(uniform(), model=model)
+    assert "read as Qwen3.5-27B with fp8 weights, from the name; shape from " in words(uniform(), model=model)
 
 
 def test_sglang_has_its_own_words() -> None:
@@ -125,6 +167,7 @@ def test_sglang_has_its_own_words() -> None:
 def test_no_line_is_longer_than_the_console_or_100_columns(make: Callable[[], Ledger], width: int, most: int) -> None:
     """And nothing is cut off with an ellipsis."""
     text = shown(ledger_table(make(), model=load_model("Qwen3-4B")), width=width)
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= most
+    assert max(map(len, text.splitlines())) <= most
+    assert all(line == line.rstrip() for line in text.splitlines())
     assert "…" not in text
     assert "\x1b" not in text

@@ -65,6 +65,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     "mamba_cache_dtype": st.sampled_from(["float32", "bfloat16"]),
     "mamba_ssm_cache_dtype": st.sampled_from(["float32", "bfloat16"]),
     "mamba_cache_mode": st.sampled_from(["none", "align"]),
+    "performance_mode": st.sampled_from(["balanced", "interactivity", "throughput"]),
     "mm_encoder_tp_mode": st.sampled_from(["weights", "data"]),
     "lora_dtype": st.sampled_from(["auto", "float16"]),
     "optimization_level": st.integers(0, 3),

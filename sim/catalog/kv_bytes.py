@@ -4,7 +4,7 @@ Heads are split over tensor-parallel ranks, and a rank keeps at least one; a lat
 whole on every rank. Checked on posted start-ups: 20 of plain heads to 0.2 %, Kimi K2.5's latent exactly.
 """
 
-from sim.catalog import KvDtype
+from sim.catalog.dtypes import KvDtype
 from sim.catalog.layers import STATE_DTYPES, AttentionKv, IndexerKv, LatentKv, RecurrentState
 
 _BITS16_BYTES = 2
