@@ -57,6 +57,7 @@ CHOSEN: Mapping[str, tuple[str, dict[str, Any]]] = MappingProxyType(
         "qwen3moe-fp8kv-221k-refused": ("model, from its bytes a token", {"model": "Qwen3-30B-A3B"}),
         "unnamed-102gib-32k-2026-01": ("model, from its bytes a token", {"model": "Llama-3.1-8B"}),
         "unnamed-tp2-100k-2025-12": ("model, from its bytes a token", {"model": "Qwen3-14B"}),
+        "llava16-mistral7b-h100-0102": ("GPU of its visible memory", {"gpu": "H100"}),
         "tpu-v5e8-llama8b-refused": (
             "model and block size",
             {"model": "Llama-3.1-8B", "block_size": 512, "vllm_version": "0.9.0"},

@@ -35,8 +35,12 @@ def command(cases: Path | None, *, check: bool, out: Path | None, as_json: bool)
         intro = (
             "# The memory ledger against posted start-ups\n\n"
             "Every number on this page comes from `kvcliff validate memory`. "
-            "A star marks a case where a setting that no source states was chosen. The formula is KV memory / "
-            "(2 x layers x KV heads / TP x head_dim x bytes / PP), against what fits by the engine's own print.\n\n"
+            "A star marks a case where a setting that no source states was chosen. "
+            "Layouts and prints follow the engine's own rules; the constants of what is not KV (activation peak, "
+            "outside torch, graphs, spread of weights) were fitted to posted start-ups of which these are a part: "
+            "those rows are no blind test. "
+            "The formula is KV memory / (2 x layers x KV heads / TP x head_dim x bytes / PP), against what fits by the "
+            "engine's own print.\n\n"
             f"{bar_table(scores)}"
         )
         write_page(out / "memory.md", intro, lambda console: print_report(console, scores, left_out), PAGE_WIDTH)

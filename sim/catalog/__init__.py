@@ -14,7 +14,7 @@ from sim.catalog.dtypes import (
     linear_weight_bytes,
 )
 from sim.catalog.gpu import Gpu, gpu_names, load_gpu
-from sim.catalog.load import catalogued_model, load_model, model_names
+from sim.catalog.load import catalogued_model, load_model, model_names, with_overrides
 from sim.catalog.model import Model
 
 __all__ = [
@@ -32,4 +32,5 @@ __all__ = [
     "load_gpu",
     "load_model",
     "model_names",
+    "with_overrides",
 ]

@@ -5,13 +5,13 @@ like, and a quantisation, which sets the weight scheme. Nothing else is stripped
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sim.catalog.config import read_config, read_config_file
+from sim.catalog.config import Keys, max_positions, read_config, read_config_file
 from sim.catalog.entries import find_entry, fold, index_of, names_in
 from sim.catalog.model import Model
 from sim.catalog.weight_scheme import WeightScheme, weight_scheme
@@ -70,6 +70,17 @@ def load_model(name_or_path: str | Path) -> Model:
     if path.suffix == ".json" or isinstance(name_or_path, Path) or _is_folder(path):
         return _from_file(path)
     return _from_name(name_or_path)
+
+
+def with_overrides(model: Model, overrides: Mapping[str, Any]) -> Model:
+    """Return a model with the lengths that overrides of its config give: max_position_embeddings, rope scaling.
+
+    Raises CatalogError for values that cannot be.
+    """
+    inner = overrides.get("text_config")
+    config = dict(overrides) | (inner if isinstance(inner, dict) else {})
+    keys = Keys("--hf-overrides", {"max_position_embeddings": model.max_position_embeddings} | config)
+    return replace(model, max_position_embeddings=max_positions(keys))
 
 
 def catalogued_model(name: str) -> Model:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from sim.catalog import Model, load_model
+from sim.catalog import Model, load_model, with_overrides
 from sim.commands.memory_options import parse
 from sim.commands.memory_words import cut, split_words
 from sim.errors import MemoryLedgerError
@@ -20,7 +20,7 @@ from sim.memory.sglang_remedies import sglang_remedies_of
 from sim.memory_request import Ledger, MemoryRequest, ledger_of
 from sim.memory_request.from_command import flag_settings, gpus_of, request_of_command, types_of, with_remarks
 from sim.memory_request.from_log import gpu_of_log, like_log, settings_of_log, sglang_of_log, with_log
-from sim.serve_command import ServeCommand, read_command
+from sim.serve_command import REPLACED, ServeCommand, read_command
 from sim.startup_log import read_startup_log
 from sim.units import GIB
 
@@ -90,8 +90,10 @@ def _show(requests: Mapping[str, MemoryRequest], ledgers: Mapping[str, Ledger]) 
     from sim.report.terminal import plain_console
 
     console = plain_console()
-    for request in requests.values():
+    for number, request in enumerate(requests.values()):
         for note in request.notes:
+            if number and REPLACED in note:  # that is what a comparison is for
+                continue
             console.print(f"note: {note}", style="dim")
         if request.ignored:
             console.print(f"ignored, for it leaves memory as it is: {', '.join(request.ignored)}", style="dim")
@@ -244,7 +246,7 @@ def _of_scenario(path: Path, words: list[str], options: MemoryOptions, own: dict
 
     scenario = decode(apply_overrides(load_yaml(path), list(options.overrides)), Scenario)
     command = _command(words) if words else ServeCommand(engine="vllm")
-    model = load_model(command.model or scenario.model)
+    model = with_overrides(load_model(command.model or scenario.model), command.hf_overrides or {})
     notes = [*command.notes]
     changes = flag_settings(command, model, notes) | own
     request = MemoryRequest(
@@ -269,7 +271,7 @@ def _of_log(path: Path, command: ServeCommand, options: MemoryOptions, own: dict
     gpu = gpu_of_log(facts) if options.gpu is None else None
     if gpu is None and options.gpu is None:
         raise MemoryLedgerError(f"{path} shows no GPU's memory: add --gpu, e.g. --gpu L4")
-    model = load_model(named)
+    model = with_overrides(load_model(named), command.hf_overrides or {})
     notes = [*command.notes]
     changes = flag_settings(command, model, notes) | own
     request = MemoryRequest(

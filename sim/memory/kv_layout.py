@@ -106,7 +106,7 @@ def kv_layout(model: Model, settings: MemorySettings, stage: range | None = None
     """
     stage = range(model.num_hidden_layers) if stage is None else stage
     dtype = kv_dtype(settings.kv_type(model))
-    _check_ranks(model, settings)
+    check_ranks(model, settings)
     if dtype.latent_token_bytes is not None and not _has(model, LatentKv):
         raise MemoryLedgerError(f"kv_cache_dtype {settings.kv_cache_dtype} is of MLA models, and {model.name} is none")
     everywhere = _kept_by_layer(model, settings, dtype)
@@ -152,7 +152,7 @@ def _has(model: Model, kind: type) -> bool:
     return any(isinstance(one, kind) for layer in model.kv_layers for one in layer)
 
 
-def _check_ranks(model: Model, settings: MemorySettings) -> None:
+def check_ranks(model: Model, settings: MemorySettings) -> None:
     """Raise MemoryLedgerError for ranks among which heads or tokens cannot be shared, as vLLM 0.32 does."""
     tensor_parallel_size, shared = settings.tensor_parallel_size, settings.decode_context_parallel_size
     if model.num_attention_heads % tensor_parallel_size:

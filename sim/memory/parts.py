@@ -49,7 +49,7 @@ def rank_parts(ledger: MemoryLedger, rank: RankMemory) -> tuple[Part, ...]:
     origin = ledger.provenance
     graphs = Part(GRAPHS, rank.cuda_graph_bytes, origin["cuda_graph_bytes"])
     inside, on_top = ([graphs], []) if ledger.cuda_graphs_reduce_kv else ([], [graphs])
-    measured = ledger.settings.non_kv_bytes
+    measured = _beside_kv(ledger, rank)
     if measured is None:
         parts = [
             Part(WEIGHTS, rank.weight_range, origin["weight_bytes"]),
@@ -62,13 +62,24 @@ def rank_parts(ledger: MemoryLedger, rank: RankMemory) -> tuple[Part, ...]:
         rest = MEASURED_WITH_GRAPHS if inside and rank.cuda_graph_bytes.high else MEASURED
         parts = [
             Part(WEIGHTS, exactly(weights), origin["weight_bytes"]),
-            Part(rest, exactly(measured - weights), "given"),
+            Part(rest, exactly(measured - weights), "given" if ledger.settings.measured is None else "log"),
         ]
     parts += [Part(KV, rank.kv_bytes, origin["kv_bytes"]), *on_top]
     left = rank.total_visible_bytes - _sum(parts)
     taken = rank.cuda_graph_bytes if on_top else exactly(0)
     span = ByteRange(left + taken.likely - taken.high, left, left + taken.likely - taken.low)
     return (*parts, Part(LEFT, span, origin["budget_bytes"]))
+
+
+def _beside_kv(ledger: MemoryLedger, rank: RankMemory) -> int | None:
+    """Return what the budget holds besides KV, where it is known as one: given, or what a log's own figures leave."""
+    settings, log = ledger.settings, ledger.settings.measured
+    if settings.non_kv_bytes is not None or log is None:
+        return settings.non_kv_bytes
+    if log.weight_bytes is None or None not in (log.activation_bytes, log.non_torch_bytes):
+        return None
+    beside = rank.budget_bytes - rank.kv_bytes.likely
+    return beside if settings.kv_override is not None and beside > rank.weight_bytes else None
 
 
 def _of_pools(pools: SglangPools) -> tuple[Part, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sim.errors import MemoryLedgerError
 from sim.memory.rank import RankMemory
 from sim.memory.settings import BatchLimits, MemorySettings
 from sim.memory.versions import keeps_a_block
@@ -12,6 +13,10 @@ def refusal_of(ranks: Sequence[RankMemory], settings: MemorySettings, limits: Ba
     """Return the reason, or None if it starts. `longest` is the largest max_model_len that fits, in tokens."""
     for rank in ranks:
         free = settings.free_bytes_at_start
+        if free is not None and free > rank.total_visible_bytes:
+            raise MemoryLedgerError(
+                f"{gib(free)} cannot be free at start: {rank.gpu} has {gib(rank.total_visible_bytes)}"
+            )
         if free is not None and free < rank.budget_bytes:
             return (
                 f"only {gib(free)} is free at start, less than the {gib(rank.budget_bytes)} that "

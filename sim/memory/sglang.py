@@ -15,6 +15,7 @@ from sim.catalog.kv_bytes import state_bytes, token_bytes
 from sim.catalog.layers import AttentionKv, RecurrentState
 from sim.errors import MemoryLedgerError
 from sim.memory.drafts import draft_layers, draft_weight_bytes
+from sim.memory.kv_layout import check_ranks
 from sim.memory.reserves import ByteRange
 from sim.memory.settings import MemorySettings
 from sim.units import GIB, gib
@@ -69,6 +70,8 @@ class SglangPools:
     window_tokens: int  # of the pool for windows, 0 where there is none
     max_running_requests: int | None  # where the states limit it
     context_length: int
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
     replicas: int  # data-parallel ranks, each with pools of its own
     refusal: str | None
 
@@ -83,6 +86,7 @@ def sglang_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
 
     Raises MemoryLedgerError for an unknown type, and for stages that cannot be.
     """
+    check_ranks(model, settings)
     stages = [_stage_pools(gpu, model, settings, own, stage) for stage in settings.stages(model.num_hidden_layers)]
     return min(stages, key=lambda pools: pools.kv_cache_tokens.likely)
 
@@ -147,6 +151,8 @@ def _stage_pools(gpu: Gpu, model: Model, settings: MemorySettings, own: SglangSe
         max_running_requests=_running(slots, own) if state else None,
         context_length=longest,
         replicas=settings.data_parallel_size,
+        tensor_parallel_size=parallel,
+        pipeline_parallel_size=settings.pipeline_parallel_size,
         refusal=refusal,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from sim.catalog import Gpu, Model, load_gpu, load_model
+from sim.catalog import Gpu, Model, load_gpu, load_model, with_overrides
 from sim.errors import MemoryLedgerError
 from sim.memory import MemorySettings, SglangSettings
 from sim.memory.settings import AUTO_FIT
@@ -27,6 +27,7 @@ _QUANTIZED = {  # vLLM's and SGLang's --quantization, as the catalog calls such 
     "modelopt_fp8": "fp8",
 }
 _KV_TYPES = {"fp4_e2m1": "nvfp4", "fp4_mx_block16": "nvfp4", "mxfp8": "fp8"}  # SGLang's names
+_LENGTHS = {"max_position_embeddings", "rope_scaling", "rope_parameters"}  # these are applied: see with_overrides
 _SIZED_BY_HAND = {"num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size"}
 
 
@@ -40,7 +41,7 @@ def request_of_command(
     """
     if command.model is None:
         raise MemoryLedgerError("the command names no model: give it as the first word after serve, or with --model")
-    model = load_model(command.model)
+    model = with_overrides(load_model(command.model), command.hf_overrides or {})
     notes = [*command.notes]
     settings = flag_settings(command, model, notes) | dict(own or {})
     sglang = _sglang(command) if command.engine == "sglang" else None
@@ -161,8 +162,8 @@ def _check_overrides(overrides: Mapping[str, Any], notes: list[str]) -> None:
             raise MemoryLedgerError(
                 f"--hf-overrides changes {sized[0]}: write it into a config.json and give that as the model"
             )
-    if overrides:
-        notes.append(f"--hf-overrides {', '.join(sorted(overrides))}: taken to leave memory as it is")
+    if others := sorted(set(overrides) - _LENGTHS):
+        notes.append(f"--hf-overrides {', '.join(others)}: taken to leave memory as it is")
 
 
 def _sglang(command: ServeCommand) -> SglangSettings:

@@ -107,7 +107,7 @@ def with_log(request: MemoryRequest, facts: "StartupFacts", changes: Mapping[str
         return replace(request, settings=replace(changed, measured=_shifted(measured, before, after)))
     shift = _sum(after, changed) - _sum(before, request.settings)
     non_kv = max(1, _non_kv_bytes(request, facts) + shift)
-    return replace(request, settings=replace(changed, non_kv_bytes=non_kv, measured=Measured()))
+    return replace(request, settings=replace(changed, non_kv_bytes=non_kv, measured=_shifted(measured, before, after)))
 
 
 def sglang_of_log(facts: "StartupFacts") -> SglangSettings:
@@ -215,6 +215,8 @@ def _as_it_was(request: MemoryRequest, facts: "StartupFacts") -> dict[str, Any]:
 def _check_block(request: MemoryRequest, facts: "StartupFacts", layout: KvLayout) -> None:
     """Raise MemoryLedgerError if the log's bytes and blocks are of another layout: another model, or KV type."""
     kv, blocks = facts.kv_bytes, facts.num_gpu_blocks
+    if blocks is None and facts.tokens is not None and request.settings.context_parallel_size == 1:
+        blocks = facts.tokens // layout.block_size
     pipeline = request.settings.pipeline_parallel_size > 1  # stages differ, and ranks print one each
     if kv is None or blocks is None or not layout.is_uniform or pipeline or facts.num_gpu_blocks_override is not None:
         return

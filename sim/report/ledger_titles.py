@@ -38,8 +38,6 @@ def _model(ledger: Ledger, name: str) -> str:
 
 
 def _gpus(ledger: Ledger, name: str) -> str:
-    if isinstance(ledger, SglangPools):
-        return f"one {name or 'GPU'}"
     split = ", ".join(f"{rank} {size}" for rank, size in _ranks(ledger).items() if size > 1)
     return f"{_counted(ledger, name)} ({split})" if split else _counted(ledger, name)
 
@@ -60,7 +58,7 @@ _GPU_WORDS: tuple[Callable[[Ledger, str], str], ...] = (_gpus, _counted, _kinds)
 
 def _ranks(ledger: Ledger) -> dict[str, int]:
     if isinstance(ledger, SglangPools):
-        return {}
+        return {"TP": ledger.tensor_parallel_size, "PP": ledger.pipeline_parallel_size, "DP": ledger.replicas}
     settings = ledger.settings
     return {
         "TP": settings.tensor_parallel_size,

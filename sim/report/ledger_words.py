@@ -112,8 +112,10 @@ def _longest(ledger: MemoryLedger, model: Model | None) -> str:
 def _overcommitted(ledger: MemoryLedger) -> Iterator[Line]:
     """Yield a warning where graphs on top of the budget may not fit, or where the parts pass what the GPU has."""
     left = next(part.size_bytes for part in parts_of(ledger) if part.name == LEFT)
-    if left.likely < 0:
+    if left.high < 0:
         yield "beware", f"the parts are {gib(-left.likely)} more than the GPU has: it would run out of memory"
+    elif left.likely < 0:
+        yield "beware", f"the parts are {gib(-left.likely)} more than the GPU has: it may run out of memory"
     elif left.low < 0:
         yield (
             "beware",

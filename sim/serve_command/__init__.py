@@ -2,6 +2,6 @@
 
 from sim.serve_command.command import ServeCommand, Speculative
 from sim.serve_command.errors import CommandError
-from sim.serve_command.read import read_command
+from sim.serve_command.read import REPLACED, read_command
 
-__all__ = ["CommandError", "ServeCommand", "Speculative", "read_command"]
+__all__ = ["REPLACED", "CommandError", "ServeCommand", "Speculative", "read_command"]

@@ -26,6 +26,7 @@ NEGATIVE = re.compile(r"-\.?[0-9].*")
 UNKNOWN_VALUE = re.compile(r"\$\w+|\$\{[^}]*\}|\$\([^)]*\)|`[^`]*`|\{\{[^}]*\}\}")
 PLACEHOLDER = re.compile(r"<[A-Za-z][\w./:-]*>|^(?:\.\.\.|\u2026)$")
 NAME = re.compile(r"--?[A-Za-z0-9][\w-]{0,99}+", re.ASCII)
+_OURS = {"--gpu", "--gpus"}
 OPTIMIZATION = re.compile(r"-O=?([0-3])")
 
 
@@ -121,6 +122,10 @@ class _Reader:
         name = name.replace("_", "-") if name.startswith("--") else name
         if not NAME.fullmatch(name):
             raise RuleError(f"{show(name)} is no flag")
+        if name in _OURS:
+            raise RuleError(
+                f"{name} is kvcliff's own, no flag of {self.table.engine}: put it after the command's quotes"
+            )
         match = self.table.find(name)
         if match is None:
             self._pass_over(name, has_value=bool(equals))

@@ -57,6 +57,9 @@ def _around(launch: Launch, environment: Mapping[str, str]) -> dict[str, Word]:
     return {name: Word(value, "the environment") for name, value in environment.items() if name in VARIABLES}
 
 
+REPLACED = " gives way to "
+
+
 def _launch(words: Sequence[str] | str, environment: Mapping[str, str]) -> Launch:
     if not isinstance(words, str):
         if sum(map(len, words)) > MAX_CHARACTERS:
@@ -81,6 +84,9 @@ def _of_manifest(text: str, environment: Mapping[str, str]) -> Launch:
     found = containers(text, environment)
     for container in found:
         if launch := in_container(container, environment):
+            others = found[found.index(container) + 1 :]
+            if any(in_container(other, environment) for other in others):
+                launch.notes.append("several servers are started here: this is of the first")
             return launch
     for container in found:
         if container.inside and is_flag(container.inside[0].text):
@@ -137,7 +143,7 @@ def _last_of(given: Sequence[Given], notes: list[str]) -> dict[str, Given]:
     for one in given:
         before = settings.get(one.target)
         if before is not None and before.value != one.value:
-            notes.append(f"{_shown(before)} gives way to {_shown(one)}")
+            notes.append(f"{_shown(before)}{REPLACED}{_shown(one)}")
         settings[one.target] = one
     return settings
 

@@ -47,6 +47,9 @@ def test_an_image_tag_is_the_version() -> None:
         ("--kv-cache-memory-bytes 9G", "kv_bytes", 9 * 2**30),
         ("--max-model-len auto --gpu-memory-utilization 0.85", "starts", True),
         ("--max-num-seqs 8", "max_num_seqs", 8),
+        ("--performance-mode throughput", "max_num_batched_tokens", 4_096),
+        ("--hf-overrides.max_position_embeddings 20000", "max_model_len", 20_000),
+        ("--rope-scaling.rope_type yarn --rope-scaling.factor 2.0", "max_model_len", 81_920),
     ],
 )
 def test_flags_reach_the_ledger(words: str, key: str, value: object) -> None:
@@ -105,3 +108,38 @@ def test_experts_and_replicas_share_the_memory() -> None:
     assert one["bytes_per_token"] == spread["bytes_per_token"] == 70_272  # the latent is whole on every rank
     assert spread["starts"]
     assert 8 * spread["max_concurrency"] > 4 * one["max_concurrency"]
+
+
+def test_sglang_spreads_over_ranks_as_it_is_told() -> None:
+    """Named in the document and the title; heads must be shareable."""
+    command = ["python", "-m", "sglang.launch_server", "--model-path", "Qwen/Qwen3-8B", "--gpu", "L4", "--tp"]
+    assert memory(*command, "2")["tensor_parallel_size"] == 2
+    assert "Qwen3-8B on 2 x L4 (TP 2), SGLang" in kvcliff("memory", *command, "2").stdout
+    refused = kvcliff("memory", *command, "3")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert "tensor_parallel_size 3 must divide the 32 attention heads" in refused.stderr
+
+
+def test_of_several_servers_the_first_is_named(tmp_path: Path) -> None:
+    """A compose file may start more than one."""
+    path = tmp_path / "compose.yml"
+    line = '  {0}: {{image: "vllm/vllm-openai:v0.11.0", command: "--model Qwen/Qwen3-{1}"}}\n'
+    path.write_text("services:\n" + line.format("a", "8B") + line.format("b", "4B"), encoding="utf-8")
+    it = memory(path, "--gpu", "L40S")
+    assert it["model"] == "Qwen3-8B"
+    assert "several servers are started here: this is of the first" in it["notes"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["vllm serve Qwen/Qwen3-8B --gpu L4"], "--gpu is kvcliff's own, no flag of vllm"),
+        (["--model", "Qwen3-8B", "--gpu", "L4", "--free-at-start", "99"], "99.00 GiB cannot be free at start: L4 has"),
+        (["--model", "Qwen3-8B", "--gpu", "L4", "--rope-scaling", '{"factor": -2}'], "rope_scaling.factor -2 must be"),
+    ],
+)
+def test_what_is_out_of_place_is_one_line(words: list[str], said: str) -> None:
+    """Our option within the quotes, more memory than there is, a context that shrinks below nothing."""
+    refused = kvcliff("memory", *words)
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert said in refused.stderr

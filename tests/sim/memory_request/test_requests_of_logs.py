@@ -121,3 +121,34 @@ def test_sglang_logs_are_told_too(name: str, tokens: int) -> None:
     """The pool as printed."""
     it = memory("--log", LOGS / f"{name}.log")
     assert (it["engine"], it["kv_cache_tokens"]) == ("sglang", tokens)
+
+
+SHORT_LOG = """\
+INFO 01-02 10:00:05 [api_server.py:1839] vLLM API server version 0.11.0
+INFO 01-02 10:00:05 [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-8B', 'max_model_len': 16000}
+INFO 01-02 10:00:30 [gpu_model_runner.py:2653] Model loading took 16.5 GiB and 5.1 seconds
+INFO 01-02 10:00:40 [gpu_worker.py:298] Available KV cache memory: 2.30 GiB
+INFO 01-02 10:00:40 [kv_cache_utils.py:1087] GPU KV cache size: TOKENS tokens
+"""
+
+
+def test_what_a_log_leaves_is_no_estimate(tmp_path: Path) -> None:
+    """Weights and KV are printed: the rest of the budget is known too, now and in a what-if."""
+    log = tmp_path / "short.log"
+    log.write_text(SHORT_LOG.replace("TOKENS", "16,736"), encoding="utf-8")
+    for changes, blocks in (((), 1_046), (("--kv-cache-dtype", "fp8"), 2_093)):
+        it = memory("--log", log, "--gpu", "L4", *changes)
+        parts = {part["name"]: (round(part["bytes"] / 2**30, 2), part["from"]) for part in it["parts"]}
+        assert parts["weights"] == (16.5, "log")
+        size, origin = parts["activation peak, outside torch"]
+        assert (size, origin) == (pytest.approx(it["budget_bytes"] / 2**30 - 16.5 - 2.3, abs=0.01), "log")
+        assert it["num_gpu_blocks"] == blocks
+
+
+def test_a_log_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
+    """Tokens that the printed memory cannot hold."""
+    log = tmp_path / "short.log"
+    log.write_text(SHORT_LOG.replace("TOKENS", "99,999"), encoding="utf-8")
+    result = kvcliff("memory", "--log", log, "--gpu", "L4")
+    assert result.exit_code == 2
+    assert "2.30 GiB in 6,249 blocks are 24,700 bytes a token, and Qwen3-8B takes 147,456" in result.stderr
