@@ -69,7 +69,7 @@ class OpenTrace:
         self.first_bad = self.first_bad or reading.first_bad
 
 
-def open_trace(path: Path, options: ReadOptions = ReadOptions()) -> OpenTrace:  # noqa: B008 - frozen
+def open_trace(path: Path, options: ReadOptions = ReadOptions()) -> OpenTrace:
     """Return a trace, recognised but not read.
 
     Raises WorkloadError if there is no such file, it is empty or binary, or no format is its.
