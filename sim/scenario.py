@@ -11,6 +11,9 @@ from msgspec import Meta
 
 from sim.catalog import KV_DTYPES
 from sim.errors import one_of
+from sim.scheduling.order import RANKS
+from sim.scheduling.policies import RESERVING, SCHEDULERS, VLLM_V1
+from sim.scheduling.reserving import KV_RESERVATIONS, PAGED
 from sim.workload_spec import Positive, Seconds, Spec, Tokens, WorkloadSpec
 
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
@@ -109,7 +112,7 @@ class EngineSpec(Spec, frozen=True):
     tensor_parallel_size: Annotated[int, Meta(ge=1, le=64)] = 1  # needs a device profile with links for as many GPUs
     enable_prefix_caching: bool | None = None  # on; off for models with recurrent layers before 0.28
     enable_chunked_prefill: bool = True
-    scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
+    scheduling_policy: str = "fcfs"  # vLLM's fcfs and priority, and orders it does not have (sim/scheduling/order.py)
     async_scheduling: bool = True
     scheduler_reserve_full_isl: bool = True
     long_prefill_token_threshold: Tokens = 0
@@ -125,8 +128,15 @@ class EngineSpec(Spec, frozen=True):
     disable_hybrid_kv_cache_manager: bool = False
     language_model_only: bool = False
     vllm_version: str = "0.32.0"  # for what the ledger charges; the scheduler is 0.32.0's
+    # What vLLM V1 does not have:
+    scheduler: str = VLLM_V1  # another batching policy (sim/scheduling/policies.py)
+    prefill_chunk_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] = 512  # of scheduler chunked_prefill
+    kv_reservation: str = PAGED  # of static_batches and fixed_slots: an area a request instead of blocks
+    priority_quotas: dict[int, Annotated[int, Meta(ge=1, le=100_000)]] = {}  # of scheduling_policy priority_quota
+    first_token_due_s: Positive | None = None  # of earliest_deadline: from arrival
 
     def __post_init__(self) -> None:
+        self._check_policies()
         if self.kv_cache_dtype not in KV_DTYPES:
             raise ValueError(f"kv_cache_dtype {one_of(self.kv_cache_dtype, KV_DTYPES)}")
         budget = self.max_num_batched_tokens
@@ -138,6 +148,27 @@ class EngineSpec(Spec, frozen=True):
         fixed = [name for name in _KV_FIXED_BY if getattr(self, name) is not None]
         if len(fixed) > 1:
             raise ValueError(f"{' and '.join(fixed)} say the same thing; give one")
+
+    def _check_policies(self) -> None:
+        names = (("scheduler", SCHEDULERS), ("kv_reservation", KV_RESERVATIONS), ("scheduling_policy", RANKS))
+        for key, valid in names:
+            if getattr(self, key) not in valid:
+                raise ValueError(f"{key} {one_of(getattr(self, key), valid)}")
+        if self.kv_reservation != PAGED and self.scheduler not in RESERVING:
+            raise ValueError(f"kv_reservation {self.kv_reservation} needs scheduler {' or '.join(RESERVING)}")
+        policy, quotas = self.scheduling_policy, bool(self.priority_quotas)
+        if (policy == "priority_quota") != quotas:
+            raise ValueError("scheduling_policy priority_quota and priority_quotas need each other")
+        if quotas and self.scheduler != VLLM_V1:
+            raise ValueError(f"scheduling_policy priority_quota needs scheduler {VLLM_V1}")
+        if (policy == "earliest_deadline") != (self.first_token_due_s is not None):
+            raise ValueError("scheduling_policy earliest_deadline and first_token_due_s need each other")
+        budget = self.max_num_batched_tokens
+        if self.scheduler == "prefill_first" and (budget is None or budget < self.max_model_len):
+            raise ValueError(
+                f"max_num_batched_tokens {budget} must be at least max_model_len {self.max_model_len} with scheduler "
+                "prefill_first, which never cuts a prompt (as vLLM V0)"
+            )
 
 
 class FrontendSpec(Spec, frozen=True):

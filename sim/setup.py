@@ -197,6 +197,8 @@ def assemble(parts: Parts, place: str) -> Deployment:
         frontend=_frontend(scenario, priced.frontend),
         enable_prefix_caching=ledger.settings.caches_prefixes(model),
         kv_groups=() if ledger.layout.is_uniform else ledger.layout.groups,
+        scheduler_name=engine.scheduler,
+        first_token_due_s=engine.first_token_due_s,
     )
     return Deployment(parts, ledger, priced, setup)
 
@@ -225,7 +227,8 @@ def scheduler_config(engine: EngineSpec, limits: BatchLimits) -> SchedulerConfig
     """Return the scheduler's part of the engine flags, what they leave open filled in."""
     flags = _shared_flags(engine, SchedulerConfig)
     flags |= {"max_num_batched_tokens": limits.max_num_batched_tokens, "max_num_seqs": limits.max_num_seqs}
-    return SchedulerConfig(policy=engine.scheduling_policy, **flags)
+    quotas = tuple(sorted(engine.priority_quotas.items()))
+    return SchedulerConfig(policy=engine.scheduling_policy, **flags | {"priority_quotas": quotas})
 
 
 def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:
