@@ -10,14 +10,14 @@ import msgspec
 from msgspec import Meta
 
 from sim.catalog import KV_DTYPES
+from sim.check_spec import BASE_VARIANT, ChecksSpec
 from sim.errors import one_of
 from sim.scheduling.order import RANKS
 from sim.scheduling.policies import RESERVING, SCHEDULERS, VLLM_V1
 from sim.scheduling.reserving import KV_RESERVATIONS, PAGED
-from sim.workload_spec import Positive, Seconds, Spec, Tokens, WorkloadSpec
+from sim.workload_spec import Positive, Seconds, Sessions, Spec, Tokens, WorkloadSpec
 
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
-Sessions = Annotated[int, Meta(ge=1, le=100_000)]
 
 
 class CommonStartSpec(Spec, tag_field="kind", tag="common", frozen=True):
@@ -207,28 +207,6 @@ class PublishedSpec(Spec, frozen=True):
     statements: list[str] = []
 
 
-class CellCheck(Spec, frozen=True):
-    """A bound on |predicted / published - 1| of one metric at some loads (all rows if none are named)."""
-
-    metric: Literal["ttft_p50_s", "ttft_p95_s", "ttft_p99_s", "requests_per_s"]
-    error_max: Positive
-    sessions: list[Sessions] = []
-
-
-class ChecksSpec(Spec, frozen=True):
-    """What `--check` demands; a failed one makes the command exit with 1."""
-
-    median_error_max: Positive | None = None
-    cells: list[CellCheck] = []
-    knee_sessions: Annotated[list[Sessions], Meta(min_length=2, max_length=2)] | None = None  # low, high
-    slo_sessions: Annotated[list[Sessions], Meta(min_length=2, max_length=2)] | None = None
-    ttft_p50_slope_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None
-    requests_per_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None  # beyond 6 sessions
-
-
-BASE_VARIANT = "as it is"
-
-
 class VariantSpec(Spec, frozen=True):
     """The same scenario with some keys changed: a what-if, or a choice the source left open."""
 
@@ -272,6 +250,10 @@ class Scenario(Spec, frozen=True):
         names = [BASE_VARIANT, *(variant.name for variant in self.variants)]
         if len(set(names)) < len(names):
             raise ValueError(f"variants need names of their own, and none may be called {BASE_VARIANT!r}")
+        for figure in self.checks.figures:
+            for variant in (figure.variant, figure.over or BASE_VARIANT):
+                if variant not in names:
+                    raise ValueError(f"checks.figures: variant {one_of(variant, names)}")
         levels = load_levels(self.load)
         if sorted(set(levels)) != levels:
             raise ValueError(f"load levels {levels} must ascend without repeats")

@@ -9,7 +9,7 @@ from sim.engine.clients import Population, StopRule
 from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests
 from sim.engine.simulation import EngineSetup, LoadSetup
-from sim.errors import RefusalError
+from sim.errors import RefusalError, ScenarioError
 from sim.memory import BatchLimits, MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
 from sim.memory_request import MemoryRequest
 from sim.memory_request.from_log import like_log
@@ -27,6 +27,7 @@ from sim.scenario import (
     TraceSpec,
 )
 from sim.scheduling.continuous import SchedulerConfig
+from sim.scheduling.policies import VLLM_V1
 from sim.steptime.pricing import AnyProfile, StepTimes, find_gpu, find_profile, price
 from sim.steptime.pricing import Engine as StepEngine
 from sim.steptime.profile import Frontend
@@ -177,6 +178,11 @@ def assemble(parts: Parts, place: str) -> Deployment:
     if ledger.refusal is not None:
         raise RefusalError(f"{place}: the engine would not start: {ledger.refusal}")
     engine = scenario.engine
+    if not ledger.layout.is_uniform and (engine.scheduler != VLLM_V1 or engine.scheduling_policy == "priority_quota"):
+        what = f"scheduler {engine.scheduler}, scheduling_policy {engine.scheduling_policy}"
+        raise ScenarioError(
+            f"{place}: engine: {what} is for models whose layers all keep every token, not {model.name}"
+        )
     priced = price(
         parts.profile,
         gpu,

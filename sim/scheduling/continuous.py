@@ -14,6 +14,7 @@ Not modelled: speculative decoding, LoRA, connectors, encoder inputs. Layers tha
 """
 
 from bisect import insort
+from typing import TYPE_CHECKING
 
 from sim.kv.block_pool import BlockPool
 from sim.scheduling.batch import Admission, Batch, Scheduled
@@ -21,7 +22,9 @@ from sim.scheduling.config import SchedulerConfig
 from sim.scheduling.order import RANKS, by_priority
 from sim.scheduling.request import Request, Status
 from sim.scheduling.running_list import RunningList, place_of
-from sim.scheduling.waste import Waste
+
+if TYPE_CHECKING:
+    from sim.scheduling.waste import Waste
 
 __all__ = ["ContinuousScheduler", "SchedulerConfig", "check_integrity"]
 

@@ -30,12 +30,12 @@ class StaticBatches(ReservingScheduler):
     def __init__(self, config: SchedulerConfig, pool: BlockPool) -> None:
         super().__init__(replace(config, max_num_batched_tokens=NO_BUDGET, long_prefill_token_threshold=0), pool)
         self._row_blocks = 0  # that each row of the next batch holds
-        self._done_tables: list[Table] = []  # of those in the batch who are done
+        self.done_tables: list[Table] = []  # of those in the batch who are done
         self._done_context = 0  # their contexts together
 
     def schedule(self) -> Batch:
         """Decide the next batch: newcomers' padded prompts, or a row of everybody the batch began with."""
-        idle = len(self._done_tables)
+        idle = len(self.done_tables)
         batch = super().schedule()
         if batch.admitted:
             longest = max(entry.tokens for entry in batch.scheduled)
@@ -54,9 +54,9 @@ class StaticBatches(ReservingScheduler):
         """Take in the tokens a batch sampled; memory is free when nobody of the batch is left."""
         finished = super().process(batch)
         if not self.running:
-            for table in self._done_tables:
+            for table in self.done_tables:
                 self.pool.release(table)
-            self._done_tables = []
+            self.done_tables = []
             self._done_context = 0
         return finished
 
@@ -94,6 +94,6 @@ class StaticBatches(ReservingScheduler):
         """Enter nothing: a padded batch shares no blocks."""
 
     def _release(self, request: Request) -> None:
-        self._done_tables.append(request.table)
+        self.done_tables.append(request.table)
         self._done_context += request.computed_tokens
         request.table = Table()
