@@ -44,15 +44,17 @@ def result_json(result: Result, variants: Mapping[str, Result] = {}) -> dict[str
             "profile": deployment.step_times.name,
             "profile_kind": deployment.step_times.provenance.kind,
             "profile_assumed": list(deployment.step_times.assumed),
-            "scheduler_policy": f"vLLM V1 {POLICY_VERSION}"
-            if scenario.engine.scheduler == VLLM_V1
-            else scenario.engine.scheduler,
+            "scheduler_policy": _policy(scenario.engine.scheduler),
             "seeds": result.seeds,
             "overrides": list(deployment.overrides),
             "kvcliff": version("kvcliff"),
         },
         **({"variants": {name: result_json(one) for name, one in variants.items()}} if variants else {}),
     }
+
+
+def _policy(scheduler: str) -> str:
+    return f"vLLM V1 {POLICY_VERSION}" if scheduler == VLLM_V1 else scheduler
 
 
 def figure_json(figure: Figure) -> dict[str, Any]:
