@@ -8,11 +8,12 @@ from typing import Any
 
 import yaml
 
-from calibrate.measured import aiperf_requests, aiperf_summary, inference_perf, prometheus_run
+from calibrate.measured import aiperf_requests, aiperf_summary, prometheus_run
 from calibrate.measured.aiperf_server import server_metrics as aiperf_server_metrics
 from calibrate.measured.inference_perf_server import server_metrics
 from calibrate.measured.json_values import json_values
 from calibrate.measured.read import kind_of, runs_of_file
+from calibrate.measured.refused import NoResultError
 from calibrate.measured.run import MeasuredLoad, MeasuredRun
 from calibrate.measured.statistics import differences
 from sim.errors import MeasurementError
@@ -34,8 +35,14 @@ def runs_of_folder(folder: Path) -> list[MeasuredRun]:
     if len(files) > MOST_FILES:
         raise MeasurementError(f"{folder}: {len(files):,} files, more than any test writes: name the results")
     found: list[MeasuredRun] = []
+    refused: NoResultError | None = None
     for below in dict.fromkeys(path.parent for path in files):
-        found += _runs_in(below, [path for path in files if path.parent == below])
+        try:
+            found += _runs_in(below, [path for path in files if path.parent == below])
+        except NoResultError as error:
+            refused = refused or error
+    if not found and refused:
+        raise refused
     if not found:
         raise MeasurementError(f"{folder}: holds no result of a load test")
     return found
@@ -55,10 +62,30 @@ def _runs_in(folder: Path, files: Sequence[Path]) -> list[MeasuredRun]:
     stages = [path for path in files if path.name.endswith("_lifecycle_metrics.json")]
     if stages:
         return _inference_perf(folder, stages)
-    results = [path for path in files if path.suffix.lower() not in _BESIDE]
-    scrapes = [path for path in results if kind_of(path) == "prometheus"]
-    found = [run for path in results if path not in scrapes for run in runs_of_file(path)]
-    return found + (prometheus_run.runs_of([prometheus_run.read_scrape(path) for path in scrapes]) if scrapes else [])
+    return _each(files)
+
+
+def _each(files: Sequence[Path]) -> list[MeasuredRun]:
+    """Return what each file holds; files that are no results are named in a note."""
+    found: list[MeasuredRun] = []
+    scrapes, left_out = [], []
+    for path in files:
+        if path.suffix.lower() in _BESIDE:
+            continue
+        try:
+            if kind_of(path) == "prometheus":
+                scrapes.append(prometheus_run.read_scrape(path))
+            else:
+                found += runs_of_file(path)
+        except NoResultError as error:
+            left_out.append(error)
+    found += prometheus_run.runs_of(scrapes) if scrapes else []
+    if left_out and not found:
+        raise left_out[0]
+    if left_out:
+        note = f"left out of this folder: {left_out[0]}" + (f", and {len(left_out) - 1} more" if left_out[1:] else "")
+        found[0] = replace(found[0], notes=(*found[0].notes, note))
+    return found
 
 
 def _aiperf(folder: Path, files: Sequence[Path]) -> MeasuredRun:
@@ -121,7 +148,7 @@ def _server_of(stage: Path) -> tuple[dict[str, float], list[str]]:
     if not path.is_file():
         return {}, []
     _, value = next(json_values(path))
-    if not (isinstance(value, dict) and inference_perf.recognises(value)):
+    if not isinstance(value, dict):
         return {}, [f"{path.name} holds no metrics of the server"]
     return server_metrics(path, value)
 

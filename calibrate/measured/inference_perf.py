@@ -33,13 +33,8 @@ OFF = 0.1  # of the time per token that may not add up
 
 def recognises(value: dict[str, Any]) -> bool:
     """Say whether an object is one stage, or the summary, of this tool."""
-    return "load_summary" in value and "successes" in value
-
-
-def is_server_side(value: dict[str, Any]) -> bool:
-    """Say whether it is what Prometheus said, not the client."""
     successes = value.get("successes")
-    return isinstance(successes, dict) and "latency" not in successes and "queue_len" in successes
+    return "load_summary" in value and isinstance(successes, dict) and "queue_len" not in successes
 
 
 def read(file: Path, place: str, value: dict[str, Any]) -> MeasuredRun:
@@ -109,8 +104,8 @@ def _latencies(done: Fields, output_tokens: float | None) -> tuple[dict[str, flo
         return found, []
     found = {key: value for key, value in found.items() if not key.startswith(("tpot", "itl"))}
     note = (
-        f"its time per output token, {stated_s:.4g} s, is no time per token: E2E and TTFT make it {meant_s:.4g} s; "
-        "TPOT is that, from the means, and its percentiles and ITL are left out"
+        "its time per output token does not add up with E2E and TTFT (it counts pieces of the stream): "
+        "TPOT is taken from their means; its percentiles and ITL are left out"
     )
     return found | {"tpot_mean_s": meant_s}, [note]
 

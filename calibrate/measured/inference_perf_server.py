@@ -33,8 +33,9 @@ def server_metrics(file: Path, value: dict[str, Any]) -> tuple[dict[str, float],
     preemptions = done.inner("num_preemptions_total").number("mean", "total")
     if preemptions is not None:
         found["preemptions"] = preemptions
+    if preemptions:
         notes.append("preemptions are inference-perf's mean over the stage")
     queue = done.inner("queue_len").number("mean")
-    if queue is not None:
+    if queue:
         notes.append(f"{queue:g} requests waited in the server on average")
     return found, notes

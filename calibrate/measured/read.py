@@ -27,7 +27,7 @@ from calibrate.measured import (
 )
 from calibrate.measured.csv_rows import csv_rows
 from calibrate.measured.json_values import json_values
-from calibrate.measured.refused import reason
+from calibrate.measured.refused import NoResultError, reason
 from calibrate.measured.run import MeasuredRun
 from sim.errors import MeasurementError
 from workloads.errors import WorkloadError
@@ -93,7 +93,7 @@ def kind_of(path: Path) -> str:
         return "csv"
     if vllm_log.looks_like(text) or _mentions_engine(path):
         return "log"
-    raise MeasurementError(f"{path}: is no result of a load test that is known here: {KNOWN}")
+    raise NoResultError(f"{path}: is no result of a load test that is known here: {KNOWN}")
 
 
 def runs_of_file(path: Path) -> list[MeasuredRun]:
@@ -159,7 +159,7 @@ def _of_object(path: Path, place: str, value: dict[str, Any]) -> Iterator[Measur
             return
     where = f"{path}: {place}" if place else str(path)
     known = reason(value)
-    raise MeasurementError(f"{where}: {known}" if known else f"{where}: is no result that is known here: {KNOWN}")
+    raise NoResultError(f"{where}: {known}" if known else f"{where}: is no result that is known here: {KNOWN}")
 
 
 def _object(path: Path, place: str, value: Any) -> dict[str, Any]:
