@@ -35,8 +35,8 @@ def server_metrics(file: Path, value: dict[str, Any]) -> tuple[dict[str, float],
         found["preemptions"] = preemptions
     waited = done.inner("request_queue_time")
     for name, keys in {"queue_mean_s": ("mean",), "queue_p50_s": ("median", "p50")}.items():
-        if value := waited.seconds(*keys):
-            found[name] = value
+        if wait_s := waited.seconds(*keys):
+            found[name] = wait_s
     queue = done.inner("queue_len").number("mean")
     if queue:
         notes.append(f"{queue:g} requests waited in the server on average")
