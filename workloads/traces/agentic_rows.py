@@ -52,17 +52,17 @@ def read(reading: Reading) -> Iterator[TraceRequest]:
     for number, row in json_rows(reading, _Row):
         name = str(row.session_id)
         before = sessions.get(name)
-        if before is not None and rows is None:
-            rows = _kind(row, before)
-        if before is not None:
-            _note(reading, rows, row)
-        grows = before is not None and rows != "cumulative" and not row.is_restart
+        kind = _kind(row, before) if rows is None and before is not None else rows
+        grows = before is not None and kind != "cumulative" and not row.is_restart
         context, held = (before.context, before.tokens) if before is not None and grows else ((), 0)
         tokens, at_s = held + row.input_length, None if row.timestamp is None else row.timestamp / 1e3
         fault = _fault(row, block_tokens, tokens, at_s, before)
         if fault:
             reading.bad(number, fault)
             continue
+        rows = kind
+        if before is not None:
+            _note(reading, rows, row)
         new = _new_spans(row, (name, number), block_tokens)
         if not row.hash_ids:
             reading.note("some rows have no hash_ids: what they add is of their session alone")
