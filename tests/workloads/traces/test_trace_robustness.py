@@ -16,6 +16,7 @@ from tests.trace_files import refusal_of, requests_of, write_rows
 from workloads.errors import WorkloadError
 from workloads.traces import text_lines
 from workloads.traces.head import files_in, head_of
+from workloads.traces.json_rows import abridged_value
 from workloads.traces.open import open_trace
 from workloads.traces.reading import ReadOptions
 
@@ -108,7 +109,7 @@ WHOLE_FILES: dict[str, tuple[bytes, str]] = {
     "word": (b"hello", "no format known here begins with 'hello'"),
     "number": (b"42\n", "no format known here begins with '42'"),
     "deep": (b"[" * 1_000_000, "is no JSON, or cut short"),
-    "other": (b'{"a": 1}\n', "no format known here begins with an object of a; name one of mooncake"),
+    "other": (b'{"a": 1}\n', "no format known here begins with an object of a; name one of "),
     "table": (b"a,b\n1,2\n", "no format known here begins with the columns a, b; name one of"),
     "quote": (b'"' + b"x," * 100_000, "no format known here begins with"),
     "gzip": (b"\x1f\x8b\x08\x00broken", "cannot be unpacked"),
@@ -236,6 +237,31 @@ def test_a_head_is_small_however_long_lines_are(tmp_path: Path) -> None:
     assert peak_bytes < 8 * 2**20
 
 
+def test_the_head_of_one_large_value_is_abridged(tmp_path: Path) -> None:
+    """A session of 20 MB takes its text, and little more; nothing that a format is told by is lost."""
+    request = {"t": 1.0, "in": 64 * 2000, "out": 1, "hash_ids": list(range(2000))}
+    path = write_rows(tmp_path / "a.json", [{"requests": [request] * 2000, "block_size": 64}])
+    size = path.stat().st_size
+    tracemalloc.start()
+    head = head_of(path)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert head.keys == {"requests", "block_size"}
+    assert head.first["requests"][0] == request
+    assert size < peak_bytes < 2.6 * size
+    assert open_trace(path).format.name == "weka"
+
+
+@pytest.mark.parametrize("text", [b"1", b'"a"', b"[]", b"{}", b'{"a": [1, {"b": null}]}', b"[1, 2", b"{", b"\xff", b""])
+def test_short_values_are_not_abridged(text: bytes) -> None:
+    """They are what any reader of JSON makes of them, and None where it is none."""
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        expected = None
+    assert abridged_value(text) == expected
+
+
 def test_a_folder_is_one_trace_of_its_files_and_nothing_else(tmp_path: Path) -> None:
     """Papers, hidden files, folders and pipes beside them are passed over."""
     write_rows(tmp_path / "a.jsonl", [call(0), call(1)])
@@ -266,7 +292,7 @@ def test_formats_are_not_mixed_in_a_folder(tmp_path: Path) -> None:
 def test_a_format_that_is_named_wrong_is_answered_with_the_nearest(tmp_path: Path) -> None:
     """And a wrong one with what its rows lack."""
     path = calls(tmp_path / "a")
-    assert "format 'monocake' is not one of mooncake, " in refusal_of(path, format="monocake")
+    assert "format 'monocake' is not one of " in refusal_of(path, format="monocake")
     assert refusal_of(path, format="monocake").endswith("(did you mean 'mooncake'?)")
     assert refusal_of(path, format="bailian") == f"{path}:1: key missing: chat_id"
     assert "column 'prefix_len' is missing" in refusal_of(path, format="tracelab-csv")
