@@ -83,7 +83,8 @@ def format_of(path: Path, named: str | None = None) -> Format:
     head = head_of(path)
     found = next((one for one in FORMATS.values() if one.recognises(head)), None)
     if found is None and head.first is None and head.text.lstrip()[:1] in {"{", "["}:
-        raise WorkloadError(f"{path}:1: {head.text[:40].strip()!r} is no JSON, or cut short")
+        begins = repr(head.text[:40].strip())
+        raise WorkloadError(f"{path}:1: no format known here begins with {begins}, which is no JSON, or cut short")
     if found is None:
         raise WorkloadError(f"{path}: no format known here begins with {_seen(head)}; name one of {', '.join(FORMATS)}")
     return found

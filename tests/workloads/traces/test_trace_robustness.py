@@ -78,7 +78,9 @@ def test_a_first_row_cut_short_is_named_too(tmp_path: Path) -> None:
     assert refusal_of(path).startswith(f"{path}:1: no JSON, or cut short: ")
     assert len(requests_of(path, skip_bad_rows=True)) == 2
     write_rows(path, ['{"timestamp": 0, "input_le'])
-    assert refusal_of(path) == f"""{path}:1: '{{"timestamp": 0, "input_le' is no JSON, or cut short"""
+    refusal = refusal_of(path)
+    assert refusal.startswith(f"{path}:1: no format known here begins with ")
+    assert refusal.endswith(""" '{"timestamp": 0, "input_le', which is no JSON, or cut short""")
 
 
 def test_only_bad_rows_are_no_trace(tmp_path: Path) -> None:
