@@ -12,6 +12,7 @@ from msgspec import Meta
 from sim.catalog import KV_DTYPES
 from sim.check_spec import BASE_VARIANT, ChecksSpec
 from sim.errors import one_of
+from sim.pressure_spec import PressureSpec, RetrySpec
 from sim.scheduling.order import RANKS
 from sim.scheduling.policies import RESERVING, SCHEDULERS, VLLM_V1
 from sim.scheduling.reserving import KV_RESERVATIONS, PAGED
@@ -100,7 +101,7 @@ class BackgroundSpec(Spec, frozen=True):
 _KV_FIXED_BY = ("kv_cache_tokens", "num_gpu_blocks_override", "kv_cache_memory_bytes", "startup_log")
 
 
-class EngineSpec(Spec, frozen=True):
+class EngineSpec(PressureSpec, frozen=True, kw_only=True):
     """vLLM's flags, with the defaults of its 0.32.0 API server; the step budget and max_num_seqs go by GPU."""
 
     max_model_len: Annotated[int, Meta(ge=1, le=10_000_000)]
@@ -137,6 +138,7 @@ class EngineSpec(Spec, frozen=True):
 
     def __post_init__(self) -> None:
         self._check_policies()
+        self.check_pressure(self.scheduler, self.kv_reservation, async_scheduling=self.async_scheduling)
         if self.kv_cache_dtype not in KV_DTYPES:
             raise ValueError(f"kv_cache_dtype {one_of(self.kv_cache_dtype, KV_DTYPES)}")
         budget = self.max_num_batched_tokens
@@ -159,8 +161,8 @@ class EngineSpec(Spec, frozen=True):
         policy, quotas = self.scheduling_policy, bool(self.priority_quotas)
         if (policy == "priority_quota") != quotas:
             raise ValueError("scheduling_policy priority_quota and priority_quotas need each other")
-        if quotas and self.scheduler != VLLM_V1:
-            raise ValueError(f"scheduling_policy priority_quota needs scheduler {VLLM_V1}")
+        if quotas and (self.scheduler != VLLM_V1 or self.has_remedy):
+            raise ValueError(f"scheduling_policy priority_quota needs scheduler {VLLM_V1}, no swap, limit or shedding")
         if (policy == "earliest_deadline") != (self.first_token_due_s is not None):
             raise ValueError("scheduling_policy earliest_deadline and first_token_due_s need each other")
         budget = self.max_num_batched_tokens
@@ -230,6 +232,7 @@ class Scenario(Spec, frozen=True):
     description: str = ""
     frontend: FrontendSpec | None = None
     background: BackgroundSpec | None = None
+    retry: RetrySpec | None = None  # what clients do when the engine answers 503; none: they give up
     warm_start: bool = True
     slo: SloSpec = SloSpec()
     seeds: Annotated[int, Meta(ge=1, le=1000)] = 5

@@ -4,15 +4,19 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from sim.catalog import Gpu, Model, linear_weight_bytes, load_model
 from sim.engine.clients import Population, StopRule
 from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests
+from sim.engine.retry import Retry
 from sim.engine.simulation import EngineSetup, LoadSetup
 from sim.errors import RefusalError, ScenarioError
 from sim.memory import BatchLimits, MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
 from sim.memory_request import MemoryRequest
 from sim.memory_request.from_log import like_log
+from sim.pressure_setup import pressure_costs, under_pressure
 from sim.results.metrics import Slo
 from sim.scenario import (
     BurstsSpec,
@@ -121,9 +125,10 @@ class Deployment:
         """Return the users at one load level."""
         scenario = self.scenario
         stop = scenario.stop
+        retry = Retry() if scenario.retry is None else Retry(**msgspec.structs.asdict(scenario.retry))
         rule = StopRule() if stop is None else StopRule(stop.requests, stop.duration_s, stop.sessions_per_client)
         if self.trace is not None:
-            return LoadSetup((), rule, scenario.warm_start, GivenRequests(MAIN, self.trace))
+            return LoadSetup((), rule, scenario.warm_start, GivenRequests(MAIN, self.trace), retry)
         populations = [_population(scenario, level)]
         if scenario.background is not None:
             background = scenario.background
@@ -137,7 +142,7 @@ class Deployment:
                     ends_run=False,
                 )
             )
-        return LoadSetup(tuple(populations), rule, scenario.warm_start)
+        return LoadSetup(tuple(populations), rule, scenario.warm_start, retry=retry)
 
 
 def deploy(scenario: Scenario, place: str) -> Deployment:
@@ -178,8 +183,10 @@ def assemble(parts: Parts, place: str) -> Deployment:
     if ledger.refusal is not None:
         raise RefusalError(f"{place}: the engine would not start: {ledger.refusal}")
     engine = scenario.engine
-    if not ledger.layout.is_uniform and (engine.scheduler != VLLM_V1 or engine.scheduling_policy == "priority_quota"):
+    is_other = engine.scheduler != VLLM_V1 or engine.scheduling_policy == "priority_quota" or engine.has_remedy
+    if not ledger.layout.is_uniform and is_other:
         what = f"scheduler {engine.scheduler}, scheduling_policy {engine.scheduling_policy}"
+        what += ", with swap, victims, limits or shedding," if engine.has_remedy else ""
         raise ScenarioError(
             f"{place}: engine: {what} is for models whose layers all keep every token, not {model.name}"
         )
@@ -197,7 +204,7 @@ def assemble(parts: Parts, place: str) -> Deployment:
         asked=scenario.profile,
     )
     setup = EngineSetup(
-        scheduler=scheduler_config(engine, ledger.limits),
+        scheduler=under_pressure(scheduler_config(engine, ledger.limits), engine, ledger),
         num_gpu_blocks=ledger.num_gpu_blocks,
         steps=priced.steps,
         frontend=_frontend(scenario, priced.frontend),
@@ -205,6 +212,7 @@ def assemble(parts: Parts, place: str) -> Deployment:
         kv_groups=() if ledger.layout.is_uniform else ledger.layout.groups,
         scheduler_name=engine.scheduler,
         first_token_due_s=engine.first_token_due_s,
+        under_pressure=pressure_costs(engine, ledger, gpu),
     )
     return Deployment(parts, ledger, priced, setup)
 

@@ -17,9 +17,10 @@ from sim.engine.engine import Engine
 from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests, given_client
 from sim.engine.record import Outcome, Records, TurnRecord
+from sim.engine.retry import Retry
 from workloads.agent import AgentWorkload
 from workloads.arrivals import Arrivals, Start
-from workloads.session import Session
+from workloads.session import Prompt, Session
 from workloads.span import total_tokens
 
 
@@ -54,6 +55,8 @@ class Audience:
     frontend: FrontendTimes
     stop_rule: StopRule
     records: Records = field(default_factory=list[TurnRecord])
+    retry: Retry = Retry()
+    retry_rng: np.random.Generator = field(default_factory=np.random.default_rng)
     stop: simpy.Event = field(init=False)
     _answered: Counter[Outcome] = field(default_factory=Counter)
     _active: int = 0
@@ -133,15 +136,43 @@ class Audience:
             if frontend_s:
                 yield self.env.timeout(frontend_s)
             done = self.env.event()
-            if not self.engine.submit(prompt, record, done.succeed, population.priority):
+            taken = self.engine.submit(prompt, record, done.succeed, population.priority)
+            if not taken:
+                taken = yield from self._try_again(prompt, record, done, population.priority)
+            if taken:
+                yield done
+            if record.outcome is not Outcome.COMPLETED:  # without this answer the session cannot go on
                 # A refusal answers at once; the pause keeps a client without think time from spinning.
                 yield self.env.timeout(REFUSAL_PAUSE_S)
                 self.count(population, record)
                 self.engine.forget(prompt, total_tokens(session.prefix))
                 break
-            yield done
             self.count(population, record)
             think_s = turn.think_s
+
+    def _try_again(
+        self, prompt: Prompt, record: TurnRecord, done: simpy.Event, priority: int
+    ) -> Generator[simpy.Event, None, bool]:
+        """Send a rejected turn until it is taken or the client's patience ends; return whether it was taken."""
+        tries = 1
+        while (pause_s := self.pause_before_retry(record, tries)) is not None:
+            yield self.env.timeout(pause_s)
+            if self.engine.submit(prompt, record, done.succeed, priority):
+                return True
+            tries += 1
+        return False
+
+    def pause_before_retry(self, record: TurnRecord, tries: int) -> float | None:
+        """Return how long to wait after a rejection, the turn being under way again; None if it is not sent again."""
+        if record.outcome is not Outcome.REJECTED:
+            return None
+        if tries >= self.retry.tries:
+            self.engine.give_up(record)
+            return None
+        record.outcome = Outcome.UNFINISHED
+        if self.engine.pressure is not None:
+            self.engine.pressure.retries += 1
+        return self.retry.pause_s(tries, self.retry_rng)
 
     def count(self, population: Population | GivenRequests, record: TurnRecord) -> None:
         """Count answers of either kind apart: a run in which every turn is refused ends too."""

@@ -15,17 +15,33 @@ from typing import NamedTuple
 
 import simpy
 
+from sim.engine.admission import AdmissionLimit
 from sim.engine.batch_shape import batch_shape, shared_tokens
 from sim.engine.record import EngineLog, Outcome, TurnRecord
 from sim.engine.step_log import StepLog
 from sim.kv.content import ContentTree
 from sim.scheduling.batch import Admission, Batch
 from sim.scheduling.continuous import ContinuousScheduler
+from sim.scheduling.growing import Growing
+from sim.scheduling.pressure import Pressure
 from sim.scheduling.request import Request, Status
 from sim.steptime.ahead import StepPrices, Stretch
 from sim.steptime.batch import BatchShape
 from workloads.session import Prompt
 from workloads.span import Span
+
+
+class PressureCosts(NamedTuple):
+    """What the engine does under memory pressure, and how long it takes."""
+
+    admission: AdmissionLimit = AdmissionLimit()
+    seconds_per_moved_block: float = 0.0
+    restart_s: float = 60.0
+
+    @property
+    def rejects(self) -> bool:
+        """Whether it may answer 503."""
+        return self.admission != AdmissionLimit()
 
 
 class _Mark(NamedTuple):
@@ -57,9 +73,13 @@ class Engine:
         scheduler: ContinuousScheduler,
         prices: StepPrices,
         first_token_due_s: float | None = None,
+        under_pressure: PressureCosts = PressureCosts(),
     ) -> None:
         self.env = env
         self.scheduler = scheduler
+        self.pressure = scheduler.pressure or (Pressure() if under_pressure.rejects else None)
+        self._under_pressure = under_pressure
+        self._down_until_s = -1.0  # after a crash
         self.steps = StepLog()
         self._prices = prices
         self._first_token_due_s = first_token_due_s
@@ -84,15 +104,21 @@ class Engine:
         self._mark = self._mark._replace(evicted_blocks=self.scheduler.pool.num_evicted)
 
     def submit(self, prompt: Prompt, record: TurnRecord, done: Callable[[], object], priority: int = 0) -> bool:
-        """Queue a turn, `done` to be called at its last token; False if it can never fit (then refused)."""
+        """Queue a turn, `done` to be called at its last token; False if the engine does not take it.
+
+        Then it is refused, for it can never fit, or rejected for now (503): the client may send it again, or `give_up`.
+        """
         scheduler = self.scheduler
         room = scheduler.config.max_model_len - record.prompt_tokens
         record.output_tokens = min(record.output_tokens, max(room, 1))
         record.queued_s = self.env.now
         if not scheduler.can_ever_fit(record.prompt_tokens, record.output_tokens):
             record.outcome = Outcome.REFUSED
-            if self.on_over is not None:
-                self.on_over(record)
+            self.give_up(record)
+            return False
+        if self.pressure is not None and self._rejects():
+            self.pressure.rejections += 1
+            record.outcome = Outcome.REJECTED
             return False
         number = self._requests
         self._requests += 1
@@ -120,6 +146,11 @@ class Engine:
         if not self._work.triggered:
             self._work.succeed()
         return True
+
+    def give_up(self, record: TurnRecord) -> None:
+        """Take note that a turn that the engine did not take is over."""
+        if self.on_over is not None:
+            self.on_over(record)
 
     def abort(self, record: TurnRecord) -> None:
         """Drop a turn whose client is gone; it counts as aborted.
@@ -164,6 +195,7 @@ class Engine:
             evicted_blocks=pool.num_evicted - mark.evicted_blocks,
             running_peak=self._running_peak,
             waste=self.scheduler.waste,
+            pressure=self.pressure,
         )
 
     def restart_log(self) -> None:
@@ -189,6 +221,10 @@ class Engine:
                 batch, end_s = scheduler.fly(scheduler.step), ends_s[-1]
             else:
                 batch = self._schedule(now_s)
+                if batch.out_of_memory:
+                    yield from self._crash(now_s)
+                    now_s = env.now
+                    continue
                 assert not batch.is_empty or batch.preempted, "no progress: nothing runs and nothing can be admitted"
                 if batch.is_empty:
                     continue
@@ -235,6 +271,32 @@ class Engine:
                 self._process(running)
                 now_s = end_s
             running, end_s = following, next_end_s
+
+    def _crash(self, at_s: float) -> Generator[simpy.Event, None, None]:
+        """Lose every request, then start again; until then all are rejected."""
+        scheduler, env = self.scheduler, self.env
+        assert isinstance(scheduler, Growing)
+        while env.now < at_s:
+            yield self._towards(at_s)
+        scheduler.lose_everything()
+        self._down_until_s = at_s + self._under_pressure.restart_s
+        self._drop(Outcome.LOST)
+        while env.now < self._down_until_s:
+            yield self._towards(self._down_until_s)
+
+    def _rejects(self) -> bool:
+        scheduler = self.scheduler
+        if self.env.now < self._down_until_s:
+            return True
+        return self._under_pressure.admission.is_reached(len(scheduler.waiting), scheduler.pool.usage)
+
+    def _drop(self, outcome: Outcome) -> None:
+        """Tell those whom the scheduler has dropped."""
+        dropped = self.scheduler.dropped
+        self.scheduler.dropped = []
+        for request in dropped:
+            request.owner.outcome = outcome
+            self._retire(request)
 
     def _prefill_s(self, tokens: int) -> float:
         """Return how long a prompt takes alone, in one step."""
@@ -288,11 +350,20 @@ class Engine:
         scheduler = self.scheduler
         shape = batch_shape(batch, scheduler, count_shared=self._counts_shared)
         end_s = start_s + self._prices.seconds(shape)
+        if batch.moved_blocks:
+            end_s += self._copy_s(batch.moved_blocks)
         pool = scheduler.pool
         self.steps.add(start_s, end_s, pool.usable_blocks - pool.num_free)
         self._computed_tokens += shape.tokens
         self._running_peak = max(self._running_peak, len(scheduler.running))
         return end_s
+
+    def _copy_s(self, blocks: int) -> float:
+        """Return how long blocks take over PCIe; the step waits for them."""
+        seconds = blocks * self._under_pressure.seconds_per_moved_block
+        if self.pressure is not None:
+            self.pressure.swap_s += seconds
+        return seconds
 
     def _process(self, batch: Batch) -> None:
         ends_s = self.steps.ends_s
@@ -303,6 +374,8 @@ class Engine:
             if record.outcome is not Outcome.ABORTED:
                 record.outcome = Outcome.COMPLETED
             self._retire(request)
+        if self.scheduler.dropped:
+            self._drop(Outcome.SHED)
 
     def _retire(self, request: Request) -> None:
         record: TurnRecord = request.owner

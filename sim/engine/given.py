@@ -36,10 +36,14 @@ def given_client(audience: "Audience", given: GivenRequests) -> Generator[simpy.
     in_flight = 0
     all_answered: simpy.Event | None = None
 
-    def arrive(record: TurnRecord, prompt: Prompt, _: object = None) -> None:
-        answered_now = partial(answered, record)
-        if not audience.engine.submit(prompt, record, answered_now, given.priority):
-            answered_now()
+    def arrive(record: TurnRecord, prompt: Prompt, tries: int, _: object = None) -> None:
+        if audience.engine.submit(prompt, record, partial(answered, record), given.priority):
+            return
+        pause_s = audience.pause_before_retry(record, tries)
+        if pause_s is None:
+            answered(record)
+        else:
+            env.timeout(pause_s).callbacks.append(partial(arrive, record, prompt, tries + 1))
 
     def answered(record: TurnRecord) -> None:
         nonlocal in_flight
@@ -57,9 +61,9 @@ def given_client(audience: "Audience", given: GivenRequests) -> Generator[simpy.
         in_flight += 1
         frontend_s = frontend.seconds(tokens)
         if frontend_s:
-            env.timeout(frontend_s).callbacks.append(partial(arrive, record, prompt))
+            env.timeout(frontend_s).callbacks.append(partial(arrive, record, prompt, 1))
         else:
-            arrive(record, prompt)
+            arrive(record, prompt, 1)
     if in_flight:
         all_answered = env.event()
         yield all_answered

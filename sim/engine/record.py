@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sim.engine.step_log import StepLog
+    from sim.scheduling.pressure import Pressure
     from sim.scheduling.waste import Waste
 
 
@@ -19,6 +20,9 @@ class Outcome(Enum):
     UNFINISHED = "unfinished"  # the run stopped first
     REFUSED = "refused"  # can never fit the KV cache or max_model_len
     ABORTED = "aborted"  # the client gave up waiting
+    REJECTED = "rejected"  # answered 503 to the last try
+    SHED = "shed"  # dropped to leave memory to others
+    LOST = "lost"  # with the process that held it
 
 
 class TurnRecord:
@@ -139,6 +143,7 @@ class EngineLog:
     evicted_blocks: int = 0
     running_peak: int = 0
     waste: "Waste | None" = None  # of a policy that counts it
+    pressure: "Pressure | None" = None  # of an engine that rejects, swaps, sheds or dies
 
     @property
     def kv_usage_mean(self) -> float:

@@ -3,20 +3,24 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import simpy
 
 from sim.engine.clients import Audience, Population, StopRule
 from sim.engine.collector import collector_off
-from sim.engine.engine import Engine
+from sim.engine.engine import Engine, PressureCosts
 from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests
 from sim.engine.record import Records, Run, TurnRecord
+from sim.engine.retry import Retry
 from sim.kv.block_pool import BlockPool
 from sim.memory.kv_groups import KvGroup
 from sim.scheduling.continuous import ContinuousScheduler, SchedulerConfig
 from sim.scheduling.hybrid import hybrid_scheduler, needs_groups
 from sim.scheduling.policies import VLLM_V1, scheduler_named
 from sim.steptime.ahead import StepPrices
+
+_RETRIES = 1 << 31  # names the stream of pauses; populations are named by small numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class EngineSetup:
     states_apart: bool = False  # a counterfactual: states of recurrent layers take no blocks of the pool
     scheduler_name: str = VLLM_V1  # of policies.SCHEDULERS
     first_token_due_s: float | None = None  # from arrival, for the order by deadline
+    under_pressure: PressureCosts = PressureCosts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,12 @@ class LoadSetup:
     stop: StopRule
     warm_start: bool = True
     given: GivenRequests | None = None
+    retry: Retry = Retry()
 
 
 def engine_of(env: simpy.Environment, setup: EngineSetup) -> Engine:
     """Return a fresh engine of a deployment."""
-    return Engine(env, scheduler_of(setup), setup.steps, setup.first_token_due_s)
+    return Engine(env, scheduler_of(setup), setup.steps, setup.first_token_due_s, setup.under_pressure)
 
 
 def scheduler_of(setup: EngineSetup) -> ContinuousScheduler:
@@ -84,7 +90,8 @@ def simulate(engine_setup: EngineSetup, load: LoadSetup, seed: int, keeper: Keep
         records: list[TurnRecord] = []
         if keeper is not None:
             engine.on_over = keeper.over
-        audience = Audience(env, engine, engine_setup.frontend, load.stop, keeper or records)
+        rng = np.random.default_rng(np.random.SeedSequence([seed, _RETRIES]))
+        audience = Audience(env, engine, engine_setup.frontend, load.stop, keeper or records, load.retry, rng)
         for index, population in enumerate(load.populations):
             audience.add(population, index, seed)
         if load.given is not None:

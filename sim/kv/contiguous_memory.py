@@ -48,6 +48,28 @@ class ContiguousMemory:
             before, size = self._holes[index - 1]
             self._holes[index - 1 : index + 1] = [(before, size + hole[1])]
 
+    def grow(self, start: int, tokens: int) -> int | None:
+        """Make an area longer; return where it is then, or None where no room is.
+
+        It stays where it is if the hole behind it is long enough. Else its content is copied to a hole that holds all
+        of it, and the old area is free only after that.
+        """
+        length = self._areas[start]
+        more, end = tokens - length, start + length
+        for index, (hole, free) in enumerate(self._holes):
+            if hole == end and free >= more:
+                if free == more:
+                    del self._holes[index]
+                else:
+                    self._holes[index] = (hole + more, free - more)
+                self._areas[start] = tokens
+                self.free_tokens -= more
+                return start
+        moved = self.take(tokens)
+        if moved is not None:
+            self.give_back(start)
+        return moved
+
     def check_integrity(self) -> None:
         """Raise AssertionError unless holes and areas tile the memory, and no two holes touch."""
         pieces = sorted([*self._holes, *self._areas.items()])

@@ -20,7 +20,13 @@ from sim.results.turn_table import OUTCOMES, Rows, TurnTable, table_of
 
 PERCENTILES = (50, 90, 95, 99)
 OVERDUE_SHARE = 0.01  # a p99 may leave one turn in a hundred out
-COUNTS = ("requests", "preemptions", "reprefilled_tokens", "unfinished", "overdue", "refused", "evicted_blocks")
+NOT_ANSWERED = ("rejected", "shed", "lost")  # turns that an engine under pressure gave no answer, by outcome
+OF_ENGINE = ("retries", "shed_of_all", "crashes")  # of all sessions, background ones too
+COUNTS = (
+    *("requests", "preemptions", "reprefilled_tokens", "unfinished", "overdue", "refused", "evicted_blocks"),
+    *NOT_ANSWERED,
+    *OF_ENGINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,8 @@ class Slo:
         """Whether a load point's percentiles stay within the limits; neither silence nor 1 % overdue turns do."""
         if point["refused"] or math.isnan(point["ttft_p99_s"]):
             return False
-        if point["overdue"] > OVERDUE_SHARE * (point["requests"] + point["overdue"]):
+        late = point["overdue"] + sum(point.get(name, 0.0) for name in NOT_ANSWERED)
+        if late > OVERDUE_SHARE * (point["requests"] + late):
             return False
         sides = ((self.ttft_p99_s, "ttft_p99_s"), (self.tpot_p99_s, "tpot_p99_s"))
         return all(limit is None or not point[key] > limit for limit, key in sides)  # one-token answers have no TPOT
@@ -85,6 +92,16 @@ def table_metrics(table: TurnTable, run: Run, population: str, slo: Slo) -> dict
         "refused": mine.count(Outcome.REFUSED),
         "duration_s": run.duration_s,
     }
+    pressure = run.log.pressure
+    if pressure is not None:
+        metrics |= {name: mine.count(Outcome(name)) for name in NOT_ANSWERED}
+        metrics |= {
+            "retries": pressure.retries,
+            "shed_of_all": pressure.shed,
+            "crashes": pressure.crashes,
+            "swapped_blocks": pressure.swapped_blocks,
+            "swap_s": pressure.swap_s,
+        }
     waste = run.log.waste
     if waste is not None:
         metrics |= {

@@ -36,6 +36,8 @@ class Batch:
         "evicted_blocks",
         "kv_tokens",
         "left",
+        "moved_blocks",
+        "out_of_memory",
         "padding_pairs",
         "padding_tokens",
         "preempted",
@@ -53,6 +55,8 @@ class Batch:
         self.preempted: list[Request] = []
         self.left: list[Request] = []  # were rows, and left the group before their token came back
         self.evicted_blocks = 0
+        self.moved_blocks = 0  # over PCIe, before its step can begin (under_pressure.py)
+        self.out_of_memory = False  # somebody could not grow and the process died (growing.py); then it is empty
         self.padding_tokens = 0  # of prompts that were made as long as the longest (static_batches.py)
         self.padding_pairs = 0.0
 

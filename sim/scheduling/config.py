@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from sim.scheduling.batch_limit import BatchLimit
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
@@ -21,4 +23,11 @@ class SchedulerConfig:
     # What vLLM does not have; each is read by the one scheduler that is named after it.
     prefill_chunk_tokens: int = 512
     priority_quotas: tuple[tuple[int, int], ...] = ()  # priority, most running
-    kv_reservation: str = "paged"  # or max_model_len, request: contiguous.py
+    kv_reservation: str = "paged"  # or max_model_len, request, grow: reserving.py, growing.py
+    # Under memory pressure: under_pressure.py
+    preemption_mode: str = "recompute"  # or swap, as vLLM V0 had it
+    host_blocks: int = 0  # of swap
+    preemption_victim: str = "last_admitted"  # of victims.VICTIMS
+    batch_limit: BatchLimit | None = None
+    shed_above_kv_usage: float | None = None
+    shed_priority: int = 1  # this class and those below it may be shed

@@ -24,6 +24,7 @@ from sim.scheduling.request import Request, Status
 from sim.scheduling.running_list import RunningList, place_of
 
 if TYPE_CHECKING:
+    from sim.scheduling.pressure import Pressure
     from sim.scheduling.waste import Waste
 
 __all__ = ["ContinuousScheduler", "SchedulerConfig", "check_integrity"]
@@ -42,6 +43,8 @@ class ContinuousScheduler(RunningList):
         self._admissions = 0
         self._rank = RANKS[config.policy]
         self.waste: Waste | None = None  # vLLM's own pads nothing and reserves nothing
+        self.pressure: Pressure | None = None  # nor does it swap, shed or die
+        self.dropped: list[Request] = []  # by policies that do: who is to be told
 
     @property
     def has_requests(self) -> bool:

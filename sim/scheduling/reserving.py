@@ -3,6 +3,7 @@
     paged           blocks as tokens come; the last one is half empty on average
     request         an area for prompt and whole answer: nothing grows, holes of all sizes remain between areas
     max_model_len   an area for the longest request there may be: no holes, and most of each area stays empty
+    grow            an area for the tokens there are, which grows until there is no room (growing.py)
 
 Areas hold no shared prefix: nothing is hit. Who waits, waits until the first hole is large enough.
 """
@@ -15,7 +16,7 @@ from sim.scheduling.request import Request, Status
 from sim.scheduling.walked import WalkedScheduler
 from sim.scheduling.waste import Waste
 
-PAGED, BY_REQUEST, BY_MAX_MODEL_LEN = KV_RESERVATIONS = ("paged", "request", "max_model_len")
+PAGED, BY_REQUEST, BY_MAX_MODEL_LEN, GROW = KV_RESERVATIONS = ("paged", "request", "max_model_len", "grow")
 
 
 class ReservingScheduler(WalkedScheduler):
@@ -47,7 +48,7 @@ class ReservingScheduler(WalkedScheduler):
         waste.filled_tokens += sum(request.computed_tokens for request in self.running) - shared
         waste.total_tokens += pool.usable_blocks * size
         if self.waiting and not self._is_paged:
-            wanted = self._area_tokens(self.waiting[0].prompt_tokens + self.waiting[0].output_tokens)
+            wanted = self._wanted_tokens(self.waiting[0])
             if self.memory.largest_hole_tokens < wanted <= self.memory.free_tokens:
                 waste.unusable_tokens += self.memory.free_tokens
 
@@ -61,10 +62,14 @@ class ReservingScheduler(WalkedScheduler):
             tokens = max(tokens, self.config.max_model_len)
         return self._blocks_for(tokens) * self.config.block_size
 
+    def _wanted_tokens(self, request: Request) -> int:
+        """Return what a request reserves when it begins."""
+        return self._area_tokens(request.prompt_tokens + request.output_tokens)
+
     def _admissible(self, request: Request, cap: int, budget: int) -> tuple[int, int] | None:
         if self._is_paged:
             return super()._admissible(request, cap, budget)
-        wanted = self._area_tokens(request.prompt_tokens + request.output_tokens)
+        wanted = self._wanted_tokens(request)
         if budget <= 0 or self.memory.largest_hole_tokens < wanted:
             return None
         return min(request.known_tokens, cap, budget), 0
@@ -72,7 +77,7 @@ class ReservingScheduler(WalkedScheduler):
     def _enter(self, request: Request, count: int, hit: int) -> Admission:
         if self._is_paged:
             return super()._enter(request, count, hit)
-        wanted = self._area_tokens(request.prompt_tokens + request.output_tokens)
+        wanted = self._wanted_tokens(request)
         start = self.memory.take(wanted)
         assert start is not None, "admitted without room"
         self._areas[request] = start
