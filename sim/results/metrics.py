@@ -108,6 +108,7 @@ def table_metrics(table: TurnTable, run: Run, population: str, slo: Slo) -> dict
             "padding_share": waste.padding_share,
             "internal_fragmentation": waste.internal_fragmentation,
             "external_fragmentation": waste.external_fragmentation,
+            "kv_filled_share": waste.filled_share,
         }
     return metrics
 

@@ -19,4 +19,4 @@ class BatchLimit:
         if kv_usage <= self.from_kv_usage or self.least >= max_num_seqs:
             return max_num_seqs
         left = (1.0 - kv_usage) / (1.0 - self.from_kv_usage)
-        return self.least + int(left * (max_num_seqs - self.least))
+        return self.least + round(left * (max_num_seqs - self.least))

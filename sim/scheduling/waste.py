@@ -28,3 +28,8 @@ class Waste:
     def external_fragmentation(self) -> float:
         """Of all KV memory, what was free and of no use to a request that waited for less, averaged over steps."""
         return self.unusable_tokens / self.total_tokens if self.total_tokens else 0.0
+
+    @property
+    def filled_share(self) -> float:
+        """Of all KV memory, what held tokens, averaged over steps."""
+        return self.filled_tokens / self.total_tokens if self.total_tokens else 0.0
