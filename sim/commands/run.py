@@ -96,21 +96,23 @@ def _simulate(jobs: Sequence[_Job], options: RunOptions) -> list[tuple[Result, d
 
 def _write(finished: Sequence[tuple[Result, Mapping[str, Result]]], out: Path) -> list[Path]:
     """Write all files before anything is printed: a closed pipe must not cost them."""
-    from sim.report.files import write_comparison, write_files
+    from sim.report.files import write_comparison, write_files, write_remedies
 
     written = [path for result, variants in finished for path in write_files(result, variants, out)]
     if len(finished) > 1:
         written += write_comparison([result for result, _ in finished], out)
+        written += write_remedies(finished, out)
     return written
 
 
 def _show(finished: Sequence[tuple[Result, Mapping[str, Result]]], written: Sequence[Path], *, check: bool) -> None:
-    from sim.report.terminal import print_comparison, print_files, print_result
+    from sim.report.terminal import print_comparison, print_files, print_remedies, print_result
 
     for result, variants in finished:
         print_result(result, variants, check=check)
     if len(finished) > 1:
         print_comparison([result for result, _ in finished])
+        print_remedies(finished)
     if written:
         print_files(written)
 

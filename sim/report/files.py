@@ -12,8 +12,9 @@ from sim.checks import published_rows
 from sim.errors import ScenarioError
 from sim.json_output import result_json
 from sim.report.atomic import replacing
-from sim.report.charts import cliff_chart, compare_chart, remove_figure, save_figure, trace_chart
+from sim.report.charts import cliff_chart, compare_chart, remedies_chart, remove_figure, save_figure, trace_chart
 from sim.report.csv_files import write_csv
+from sim.report.remedies import Finished, remedies_of
 from sim.report.sentences import assumptions, description, step_times
 from sim.run import Result, turn_rows
 
@@ -72,6 +73,25 @@ def write_comparison(results: Sequence[Result], out: Path) -> list[Path]:
     )
     try:
         return save_figure(figure, out / "compared")
+    except OSError as error:
+        raise ScenarioError(f"{out}: cannot be written: {error.strerror}") from None
+
+
+def write_remedies(finished: Finished, out: Path) -> list[Path]:
+    """Draw variants that several scenarios share, under each one's traffic; return the chart's files, none if none do.
+
+    Raises ScenarioError if they cannot be written.
+    """
+    remedies = remedies_of(finished)
+    if remedies is None:
+        return []
+    figure = remedies_chart(
+        remedies,
+        title="Variants under each traffic",
+        provenance="; ".join(dict.fromkeys(step_times(result.deployment) for result, _ in finished)),
+    )
+    try:
+        return save_figure(figure, out / "compared_variants")
     except OSError as error:
         raise ScenarioError(f"{out}: cannot be written: {error.strerror}") from None
 

@@ -1,10 +1,11 @@
 """Refused turns in words: how many of how many, and what they were too long for."""
 
 from sim.engine.record import Outcome
+from sim.results.metrics import NOT_ANSWERED
 from sim.results.points import Row, number
 from sim.run import Result, turn_rows
 
-SENT = ("requests", "unfinished", "refused")  # what a turn that was sent can become
+SENT = ("requests", "unfinished", "refused", *NOT_ANSWERED)  # what a turn that was sent can become
 
 
 def turns_word(result: Result, count: float) -> str:
@@ -24,7 +25,7 @@ def share_refused(result: Result, *points: Row) -> str:
     count = sum(refused(point) for point in counted)
     if not count:
         return ""
-    sent = int(sum(number(point, name) for point in counted for name in SENT))
+    sent = int(sum(point.get(name, 0) for point in counted for name in SENT))
     return f"{count:,} of {sent:,} {turns_word(result, sent)} refused"
 
 

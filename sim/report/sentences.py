@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sim.report.pressure_words import pressure_sentences, pressure_setting
 from sim.report.refusals import share_refused, turns_word, why_refused
 from sim.run import Result
 from sim.scenario import EngineSpec
@@ -31,6 +32,9 @@ def assumptions(deployment: Deployment) -> Iterator[str]:
         f"engine: max_num_batched_tokens {limits.max_num_batched_tokens:,}, max_num_seqs {limits.max_num_seqs:,}, "
         f"max_model_len {limits.max_model_len:,}{_beyond_positions(deployment)}"
     )
+    pressure = pressure_setting(deployment)
+    if pressure:
+        yield f"under memory pressure: {pressure}"
     span = ledger.num_gpu_blocks_range
     spread = "" if span.low == span.high else f", {span.low:,} to {span.high:,} possible"
     yield (
@@ -79,6 +83,7 @@ def scheduling_policy(engine: EngineSpec) -> str:
 def answers(result: Result) -> Iterator[str]:
     """Yield the knee, its cause, the SLO capacity, and what to doubt."""
     yield knee_sentence(result)
+    yield from pressure_sentences(result)
     yield from _doubts(result)
     cause = result.cause
     if cause is not None:

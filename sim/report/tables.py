@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from sim.results.metrics import NOT_ANSWERED
 from sim.results.points import Row, by_sessions, humane, interval, metric_title, number
 from sim.results.published_errors import COMPARED, CellError, cell_errors, median_error, published_cells
 
@@ -78,7 +79,7 @@ def _caption(rows: Sequence[Row], knee_sessions: float | None, *, has_published:
     notes = []
     if knee_sessions is not None:
         notes.append(f"* KV knee: {knee_sessions:g} sessions")
-    for key in ("refused", "unfinished"):
+    for key in ("refused", *NOT_ANSWERED, "unfinished"):
         total = sum(number(row, key) for row in rows if number(row, key) > 0)
         if total:
             notes.append(f"{total:,.0f} {'request' if total == 1 else 'requests'} {key}")

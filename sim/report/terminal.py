@@ -13,6 +13,8 @@ from sim.check_spec import BASE_VARIANT
 from sim.checks import failures, published_rows
 from sim.figures import figures_of
 from sim.report.figures_table import figures_table
+from sim.report.remedies import Finished, remedies_of
+from sim.report.remedies_table import remedies_table
 from sim.report.sentences import answers, assumptions, description
 from sim.report.tables import comparison_table, points_table, published_table, sensitivity_table
 from sim.run import Result
@@ -71,6 +73,15 @@ def print_comparison(results: Sequence[Result]) -> None:
     console = plain_console()
     console.print(Rule("compared", style="dim"))
     console.print(comparison_table(comparison_rows(results)))
+
+
+def print_remedies(finished: Finished) -> None:
+    """Print what each variant does under each scenario's traffic, where they share variants."""
+    remedies = remedies_of(finished)
+    if remedies is not None:
+        console = plain_console()
+        console.print(Rule("variants compared", style="dim"))
+        console.print(remedies_table(remedies))
 
 
 def comparison_rows(results: Sequence[Result]) -> list[dict[str, object]]:
