@@ -8,7 +8,7 @@ from sim.run import Result
 from sim.scenario import EngineSpec
 from sim.scheduling.policies import VLLM_V1
 from sim.scheduling.replay import POLICY_VERSION
-from sim.scheduling.reserving import PAGED
+from sim.scheduling.reserving import GROW, PAGED
 from sim.setup import Deployment
 from sim.units import gib, seconds
 from workloads.traces import Trace
@@ -76,7 +76,8 @@ def scheduling_policy(engine: EngineSpec) -> str:
     """Name the batching policy and the queue's order, where they are not vLLM's defaults."""
     name = f"vLLM V1 as of {POLICY_VERSION}" if engine.scheduler == VLLM_V1 else engine.scheduler.replace("_", " ")
     order = "" if engine.scheduling_policy == "fcfs" else f", {engine.scheduling_policy.replace('_', ' ')}"
-    areas = "" if engine.kv_reservation == PAGED else f", KV reserved by {engine.kv_reservation}"
+    by = engine.kv_reservation
+    areas = "" if by == PAGED else ", KV areas that grow" if by == GROW else f", KV reserved by {by}"
     return name + order + areas
 
 

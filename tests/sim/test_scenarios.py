@@ -16,7 +16,7 @@ from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
 from workloads.span import total_tokens
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
-FILES = sorted(FOLDER.glob("*.yaml"))
+FILES = sorted(FOLDER.rglob("*.yaml"))
 ANSWERS = ("ttft_p50_s", "ttft_p95_s", "ttft_p99_s", "tpot_p50_s", "itl_p99_s", "requests_per_s", "prefix_hit_rate")
 
 
