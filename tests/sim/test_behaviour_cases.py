@@ -78,7 +78,7 @@ def test_the_patterns_are_one_table_and_one_chart(tmp_path: Path) -> None:
     changed = ["--set", "stop.duration_s=60"]
     result = CliRunner().invoke(main, [*arguments, *changed])
     assert result.exit_code == 0, result.output
-    table = result.output.split("variants compared")[1]
+    table = " ".join(result.output.split("variants compared")[1].split())
     assert "contiguous, grows" in table
     assert "in brackets turns rejected, shed or lost" in table
     picture = tmp_path / "compared_variants.png"

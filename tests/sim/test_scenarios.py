@@ -65,7 +65,7 @@ def test_a_scenario_runs_and_gives_finite_numbers(path: Path) -> None:
         assert point["refused"] == 0
         assert all(math.isfinite(point[name]) and point[name] > 0 for name in ANSWERS if name != "prefix_hit_rate")
         assert 0 <= point["prefix_hit_rate"] < 1
-        assert 0 < point["engine_busy"] <= 1
+        assert 0 < point["engine_busy"] <= 1 + 1e-9
         assert point["kv_usage_mean"] <= point["kv_usage_peak"] <= 1
     json.dumps(result_json(result), allow_nan=False)
 
