@@ -1,0 +1,66 @@
+"""A trace as paths: each prompt the numbers of its blocks, in the order in which the requests come.
+
+Numbers are of blocks behind their prefix, so the paths form a tree: two prompts that hold a block hold all before it.
+That is what lets LRU and the optimum be told for runs of blocks instead of single ones.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPaths:
+    """Requests in order. Paths lie one behind another in `blocks`."""
+
+    blocks: NDArray[np.int32]
+    starts: NDArray[np.int64]  # of each path, and the end of the last
+    prompt_tokens: NDArray[np.int32]
+    shared_blocks: NDArray[np.int32]  # of each path's front: the same in all sessions, whatever their numbers say
+    block_tokens: int
+    count: int  # distinct blocks, numbered from 0
+    begin_s: NDArray[np.float64] | None = None  # of each request; None: the trace has no times
+    end_s: NDArray[np.float64] | None = None  # of its answer, or its beginning where that is not told
+
+    def __len__(self) -> int:
+        return len(self.prompt_tokens)
+
+    def hit_tokens(self, request: int, blocks: int) -> int:
+        """Return what a hit of so many leading blocks is worth: the last block may be partial."""
+        return min(blocks * self.block_tokens, int(self.prompt_tokens[request]))
+
+    def with_shared_fronts(self) -> "BlockPaths":
+        """Return the paths with the front that all sessions share numbered as one."""
+        most = int(self.shared_blocks.max(initial=0))
+        if not most:
+            return self
+        blocks, lengths = self.blocks.copy(), np.diff(self.starts)
+        for begin, length in zip(self.starts.tolist(), np.minimum(self.shared_blocks, lengths).tolist(), strict=False):
+            blocks[begin : begin + length] = np.arange(self.count, self.count + length)
+        used, numbers = np.unique(blocks, return_inverse=True)
+        return replace(self, blocks=numbers.astype(np.int32), count=len(used), shared_blocks=0 * self.shared_blocks)
+
+
+def runs(paths: BlockPaths, *, backwards: bool = False) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
+    """Yield each request with the runs of its path that one earlier request touched last: from, to, which.
+
+    What no earlier request touched is in no run. Backwards, it is the request that touches the run next.
+    """
+    last = np.full(paths.count, -1, np.int32)
+    starts = paths.starts.tolist()
+    order = range(len(paths))
+    for request in reversed(order) if backwards else order:
+        path = paths.blocks[starts[request] : starts[request + 1]]
+        if not len(path):
+            yield request, []
+            continue
+        owners = last[path]
+        edges = np.flatnonzero(owners[1:] != owners[:-1]) + 1
+        bounds = [0, *edges.tolist(), len(path)]
+        firsts = owners[bounds[:-1]].tolist()
+        last[path] = request
+        yield request, [
+            (low, high, owner) for low, high, owner in zip(bounds, bounds[1:], firsts, strict=False) if owner >= 0
+        ]
