@@ -61,6 +61,28 @@ def runs(paths: BlockPaths, *, backwards: bool = False) -> Iterator[tuple[int, l
         bounds = [0, *edges.tolist(), len(path)]
         firsts = owners[bounds[:-1]].tolist()
         last[path] = request
-        yield request, [
-            (low, high, owner) for low, high, owner in zip(bounds, bounds[1:], firsts, strict=False) if owner >= 0
-        ]
+        yield (
+            request,
+            [(low, high, owner) for low, high, owner in zip(bounds, bounds[1:], firsts, strict=False) if owner >= 0],
+        )
+
+
+def as_tree(blocks: NDArray[np.int32], starts: NDArray[np.int64]) -> tuple[NDArray[np.int32], int]:
+    """Return blocks numbered by their whole prefix, and how many there are.
+
+    Ids should say that already. One that follows different ids, or comes twice in a path, stands for several blocks.
+    """
+    before = np.concatenate(([-1], blocks[:-1])).astype(np.int32)[: len(blocks)]
+    before[starts[:-1][np.diff(starts) > 0]] = -1
+    distinct = int(blocks.max(initial=-1)) + 1
+    parents = np.full(distinct, -1, np.int32)
+    parents[blocks[::-1]] = before[::-1]  # of equal numbers the first is written last
+    if np.array_equal(parents[blocks], before):
+        return blocks, distinct
+    numbers: dict[tuple[int, int], int] = {}
+    ends = set(starts.tolist())
+    chained, number = np.empty_like(blocks), -1
+    for at, block in enumerate(blocks.tolist()):
+        number = numbers.setdefault((-1 if at in ends else number, block), len(numbers))
+        chained[at] = number
+    return chained, len(numbers)

@@ -6,7 +6,6 @@ touched last by one request lie next to each other and their distances are conse
 over requests, which holds how many blocks each touched last, tells those of a whole run.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,14 +77,3 @@ class _Counts:
             upto += sums[at]
             at &= at - 1
         return self._total - upto
-
-
-def sizes(count: int, points: int = 16) -> list[int]:
-    """Return cache sizes for a curve: whole numbers, evenly on a log scale, up to all distinct blocks."""
-    least = max(1, count >> 11)
-    return sorted({round(size) for size in np.geomspace(least, max(count, 1), points).tolist()})
-
-
-def at_sizes(curve: SizeCurve, blocks: Iterable[int]) -> list[int]:
-    """Return the tokens hit at some sizes."""
-    return [curve.at(size) for size in blocks]

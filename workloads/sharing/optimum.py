@@ -6,7 +6,6 @@ with partial blocks, which are worth less, that is not quite true of tokens.
 """
 
 import heapq
-from collections.abc import Callable, Iterable
 
 from workloads.sharing.block_paths import BlockPaths, runs
 
@@ -47,15 +46,3 @@ def optimum_hits(paths: BlockPaths, uses: Uses, blocks: int, *, measured_from: i
             if end[user] == begin[user]:
                 heapq.heappop(farthest)
     return tokens
-
-
-def optimum_curve(
-    paths: BlockPaths, blocks: Iterable[int], *, measured_from: int = 0, told: Callable[[], None] = lambda: None
-) -> list[int]:
-    """Return the tokens hit at each size; `told` is called after each."""
-    uses = next_uses(paths)
-    hits = []
-    for size in blocks:
-        hits.append(optimum_hits(paths, uses, size, measured_from=measured_from))
-        told()
-    return hits

@@ -6,13 +6,15 @@ it. Answers are not cached unless asked for. A front that all sessions share, be
 second session on. The last token of a prompt counts like any other, though an engine always computes it.
 """
 
-from collections.abc import Hashable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from workloads.sharing.known_blocks import KnownBlocks
 from workloads.sharing.prefix_tree import PrefixTree
 from workloads.span import Span
 from workloads.traces.request import BlockIds, TraceRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 
 class Hit(NamedTuple):

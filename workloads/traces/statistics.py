@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workloads.sharing.unlimited import UnlimitedCache
 from workloads.traces.arrivals_seen import Arrivals, arrivals_seen
@@ -80,7 +81,7 @@ def trace_statistics(trace: OpenTrace, *, answers: bool = False, take: Take | No
         if take is not None:
             take(request)
     session, subagents = columns.integers("session"), columns.subagents
-    is_sub = np.append(subagents, False)[session]  # noqa: FBT003 - of no session, number -1: no subagent
+    is_sub = np.append(subagents, False)[session]  # of no session, number -1: no subagent
     one_clock = trace.format.clock is Clock.TRACE
     return TraceStatistics(
         requests=len(columns),
@@ -97,11 +98,11 @@ def trace_statistics(trace: OpenTrace, *, answers: bool = False, take: Take | No
     )
 
 
-def _sum(values: np.ndarray) -> int:  # type: ignore[type-arg]
+def _sum(values: NDArray[np.int32]) -> int:
     return int(values.sum(dtype=np.int64))
 
 
-def _distributions(columns: Columns, is_sub: "np.ndarray", *, has_content: bool) -> dict[str, Quantiles]:  # type: ignore[type-arg]
+def _distributions(columns: Columns, is_sub: NDArray[np.bool_], *, has_content: bool) -> dict[str, Quantiles]:
     prompt, gap_s, drivers = columns.integers("prompt"), columns.seconds("gap_s"), columns.drivers
     grows, main = columns.integers("grown") > 0, ~columns.subagents
     values = {
@@ -133,7 +134,7 @@ def _gaps_are(columns: Columns) -> str:
     return "from one request of a session to the next: they hold the server's time, too"
 
 
-def _sharing(cache: UnlimitedCache, columns: Columns, is_sub: "np.ndarray", *, answers: bool) -> Sharing | None:  # type: ignore[type-arg]
+def _sharing(cache: UnlimitedCache, columns: Columns, is_sub: NDArray[np.bool_], *, answers: bool) -> Sharing | None:
     if cache.without_content == len(columns):
         return None
     prompt, own = columns.integers("prompt"), columns.integers("session_hit")
@@ -156,7 +157,9 @@ def _counted(cache: UnlimitedCache, *, answers: bool) -> str:
     ways = []
     if cache.with_ids:
         sizes = " or ".join(str(size) for size in cache.block_tokens)
-        ways.append(f"a prompt hits its longest run of leading {sizes}-token blocks seen before, the last may be partial")
+        ways.append(
+            f"a prompt hits its longest run of leading {sizes}-token blocks seen before, the last may be partial"
+        )
     if cache.with_spans:
         ways.append("a prompt hits as many leading tokens as an earlier prompt shares with it, to the token")
     return f"{'; '.join(ways)}; cache cold and unlimited; {_answers(cache, answers=answers)}"
