@@ -76,7 +76,7 @@ class PathCollector:
         self._block_tokens = block_tokens
 
     def _take_spans(self, session: str | None, spans: tuple[Span, ...]) -> None:
-        """Number full blocks by what they hold and what is before them; those of the session's last prompt as there."""
+        """Give full blocks a number by what they hold and what is before them; those of the last prompt keep theirs."""
         block_tokens, blocks = self._span_block_tokens, self._blocks
         last, at = self._last.get(session or "", ((), 0))
         same = common_tokens(last, spans) // block_tokens
