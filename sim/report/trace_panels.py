@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, MultipleLocator, NullLocator
 from numpy.typing import NDArray
 
-from sim.report.style import AMBER, BLUE, CRIMSON, FAINT, HALO, INK, SAGE, SOFT
+from sim.report.style import BLUE, CRIMSON, FAINT, HALO, INK, SAGE, SOFT
 from sim.report.trace_numbers import percent, span, tokens
 from workloads.sharing.kept import KeptCurve
 from workloads.sharing.retention import Retention
