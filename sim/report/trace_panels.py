@@ -85,7 +85,7 @@ def load_panel(axes: Axes, at_s: NDArray[np.float64], prompt_tokens: NDArray[np.
     axes.set_xlim(0, most_s)
     axes.set_ylim(0)
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    step_s = next((step for step in _STEPS_S if most_s / step <= 6), most_s)
+    step_s = next((step for step in _STEPS_S if most_s / step <= 7), most_s)
     axes.xaxis.set_major_locator(MultipleLocator(step_s))
     axes.yaxis.set_major_formatter(lambda value, _: tokens(value) if value else "0")
     axes.xaxis.set_major_formatter(lambda value, _: span(value))

@@ -35,11 +35,11 @@ def trace_sheet(trace: OpenTrace, found: TraceStatistics, kept: Retention | None
         if kept is not None and curves:
             axes = figure.add_subplot(grid[2, 0] if kept.kept is not None else grid[2, :])
             size_panel(axes, kept)
-            panel_title(axes, "Prompt tokens hit, by cache size")
+            panel_title(axes, "Hit rate by cache size")
             if kept.kept is not None:
                 axes = figure.add_subplot(grid[2, 1])
                 kept_panel(axes, kept.kept, kept.prompt_tokens)
-                panel_title(axes, "… and by how long idle content is kept")
+                panel_title(axes, "Hit rate by time that idle content is kept")
     return figure
 
 
