@@ -13,15 +13,15 @@ def tokens(count: float) -> str:
 
 
 def span(duration_s: float) -> str:
-    """Return `57 ms`, `9.1 s`, `13.7 min`, `5.2 h` or `3.1 days`."""
+    """Return `57 ms`, `9.1 s`, `13.7 min`, `5.2 h` or `3.1 d`."""
     if math.isnan(duration_s):
         return "-"
     if duration_s < 0.9995:
         return f"{duration_s * 1e3:.3g} ms" if duration_s else "0 s"
-    for factor, unit, most in ((1, "s", 59.95), (60, "min", 119.5 * 60), (3600, "h", 47.95 * 3600)):
+    for factor, unit, most in ((1, "s", 59.95), (60, "min", 59.5 * 60), (3600, "h", 47.95 * 3600)):
         if duration_s < most:
             return f"{duration_s / factor:.3g} {unit}"
-    return f"{duration_s / 86400:,.3g} days"
+    return f"{duration_s / 86400:,.3g} d"
 
 
 def percent(share: float) -> str:

@@ -16,11 +16,11 @@ TITLES = {
     "uncached_tokens": "  never seen before",
     "grown_tokens": "growth in a session",
     "fresh_tokens": "  beyond the answer",
-    "first_prompt_tokens": "session's first prompt",
-    "last_prompt_tokens": "session's last prompt",
     "turns": "requests a session",
+    "first_prompt_tokens": "  its first prompt",
+    "last_prompt_tokens": "  its last prompt",
     "subagent_turns": "requests a subagent",
-    "subagent_prompt_tokens": "subagents' prompts",
+    "subagent_prompt_tokens": "  its prompts",
     "gap_s": "gap in a session",
     "gap_human_s": "  before a human",
     "gap_tool_s": "  before a tool",
@@ -43,8 +43,12 @@ def distributions_table(found: TraceStatistics) -> Table:
     for name, title in TITLES.items():
         one = found.distributions.get(name)
         if one is not None:
-            table.add_row(title, *_values(one, span if name.endswith("_s") else tokens))
+            table.add_row(title, *_values(one, _short_span if name.endswith("_s") else tokens))
     return table
+
+
+def _short_span(duration_s: float) -> str:
+    return span(duration_s).replace(" ", "")
 
 
 def _values(one: Quantiles, form: Callable[[float], str]) -> list[str]:
