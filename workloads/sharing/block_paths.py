@@ -39,8 +39,8 @@ class BlockPaths:
         blocks, lengths = self.blocks.copy(), np.diff(self.starts)
         for begin, length in zip(self.starts.tolist(), np.minimum(self.shared_blocks, lengths).tolist(), strict=False):
             blocks[begin : begin + length] = np.arange(self.count, self.count + length)
-        used, numbers = np.unique(blocks, return_inverse=True)
-        return replace(self, blocks=numbers.astype(np.int32), count=len(used), shared_blocks=0 * self.shared_blocks)
+        blocks, count = numbered_from_0(blocks)
+        return replace(self, blocks=blocks, count=count, shared_blocks=np.zeros_like(self.shared_blocks))
 
 
 def runs(paths: BlockPaths, *, backwards: bool = False) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
@@ -67,14 +67,22 @@ def runs(paths: BlockPaths, *, backwards: bool = False) -> Iterator[tuple[int, l
         )
 
 
-def as_tree(blocks: NDArray[np.int32], starts: NDArray[np.int64]) -> tuple[NDArray[np.int32], int]:
+def numbered_from_0(blocks: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
+    """Return blocks numbered without gaps, and how many there are."""
+    there = np.zeros(int(blocks.max(initial=-1)) + 1, np.bool_)
+    there[blocks] = True
+    numbers = np.cumsum(there, dtype=np.int32)
+    return numbers[blocks] - 1, int(numbers[-1]) if len(numbers) else 0
+
+
+def as_tree(blocks: NDArray[np.int32], distinct: int, starts: NDArray[np.int64]) -> tuple[NDArray[np.int32], int]:
     """Return blocks numbered by their whole prefix, and how many there are.
 
     Ids should say that already. One that follows different ids, or comes twice in a path, stands for several blocks.
     """
-    before = np.concatenate(([-1], blocks[:-1])).astype(np.int32)[: len(blocks)]
+    before = np.empty_like(blocks)
+    before[1:] = blocks[:-1]
     before[starts[:-1][np.diff(starts) > 0]] = -1
-    distinct = int(blocks.max(initial=-1)) + 1
     parents = np.full(distinct, -1, np.int32)
     parents[blocks[::-1]] = before[::-1]  # of equal numbers the first is written last
     if np.array_equal(parents[blocks], before):

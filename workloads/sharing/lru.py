@@ -31,8 +31,8 @@ class SizeCurve:
 
 def lru_curve(paths: BlockPaths, *, measured_from: int = 0) -> SizeCurve:
     """Return the tokens hit by the requests from `measured_from` on; those before fill the cache."""
-    begins = np.zeros(paths.count + 2, np.int64)  # difference array: runs of blocks by their distance
-    partial = np.zeros(paths.count + 2, np.int64)  # tokens that a block at a distance lacks
+    curve = np.zeros(paths.count + 2, np.int64)  # first differences: runs of blocks by their distance
+    lacking: dict[int, int] = {}  # tokens that partial blocks at a distance lack
     held = _Counts(len(paths))
     starts, prompts = paths.starts.tolist(), paths.prompt_tokens.tolist()
     for request, known in runs(paths):
@@ -41,18 +41,21 @@ def lru_curve(paths: BlockPaths, *, measured_from: int = 0) -> SizeCurve:
         if request >= measured_from:
             for low, high, owner in known:
                 newer = held.after(owner)
-                begins[newer + 1] += 1
+                curve[newer + 1] += 1
                 distance = newer + high - low
-                begins[distance + 1] -= 1
+                curve[distance + 1] -= 1
                 end = high
-            lacking = end * paths.block_tokens - prompts[request]
-            if lacking > 0:
-                partial[distance] += lacking
+            beyond = end * paths.block_tokens - prompts[request]
+            if beyond > 0:
+                lacking[distance] = lacking.get(distance, 0) + beyond
         for low, high, owner in known:
             held.add(owner, low - high)
         held.add(request, length)
-    blocks = np.cumsum(begins)
-    return SizeCurve(np.cumsum(blocks * paths.block_tokens - partial)[:-1])
+    np.cumsum(curve, out=curve)  # blocks at each distance
+    curve *= paths.block_tokens
+    curve[list(lacking) or slice(0)] -= np.array(list(lacking.values()), np.int64)
+    np.cumsum(curve, out=curve)
+    return SizeCurve(curve[:-1])
 
 
 class _Counts:

@@ -8,21 +8,22 @@ gap after the answer before it. Answers are not kept.
 from array import array
 from collections import defaultdict
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from workloads.sharing.block_paths import BlockPaths, as_tree
+from workloads.sharing.block_paths import BlockPaths, as_tree, numbered_from_0
 from workloads.sharing.span_blocks import blocks_of, common_tokens, without_first
 from workloads.span import Span, joined
 from workloads.traces.format import Clock
 from workloads.traces.request import BlockIds, TraceRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
 MOST_BLOCKS = 40_000_000  # of all paths together: 160 MB
-MOST_DISTINCT = 8_000_000  # numbered blocks: some 100 bytes each
+MOST_NUMBERED = 3_000_000  # distinct blocks of which each takes an entry in a table: some 200 bytes
+_MOST_PLAIN = 2**26  # ids below are their own numbers
 SPAN_BLOCK_TOKENS = 16  # vLLM's default
 
 
@@ -35,19 +36,19 @@ class PathCollector:
         self.timed = True  # the trace tells when requests come, or how long sessions pause
         self._clock, self._span_block_tokens = clock, span_block_tokens
         self._block_tokens: int | None = None
-        self._numbers = count()
+        self._numbers = count(_MOST_PLAIN)
         self._scopes: dict[Hashable, defaultdict[Hashable, int]] = {}
-        self._of_spans: defaultdict[tuple[int, tuple[Span, ...]], int] = defaultdict(self._numbers.__next__)
+        self._of_spans: defaultdict[tuple[Hashable, ...], int] = defaultdict(self._numbers.__next__)
         self._last: dict[str, tuple[tuple[Span, ...], int]] = {}  # of each session: its spans, where its blocks begin
         self._blocks, self._starts = array("i"), array("q", [0])
         self._prompt, self._shared = array("i"), array("i")
         self._begin_s, self._end_s = array("d"), array("d")
         self._session_end_s: dict[str, float] = {}
-        self._distinct = 0
+        self._numbered = 0
 
     def add(self, request: TraceRequest) -> None:
         """Take a request, after those before it."""
-        if self.left_out or len(self._blocks) > MOST_BLOCKS or self._distinct > MOST_DISTINCT:
+        if self.left_out or len(self._blocks) > MOST_BLOCKS or self._numbered > MOST_NUMBERED:
             self.left_out += 1
             return
         content = request.content
@@ -64,12 +65,16 @@ class PathCollector:
             self._take_spans(request.session, joined(content))
             return
         self._sized(content.block_tokens)
+        ids = content.ids
+        if content.scope is None and _are_plain(ids):
+            self._blocks.extend(ids)
+            return
         numbers = self._scopes.get(content.scope)
         if numbers is None:
             numbers = self._scopes[content.scope] = defaultdict(self._numbers.__next__)
         before = len(numbers)
-        self._blocks.extend(map(numbers.__getitem__, content.ids))
-        self._distinct += len(numbers) - before
+        self._blocks.extend(map(numbers.__getitem__, ids))
+        self._numbered += len(numbers) - before
 
     def _sized(self, block_tokens: int) -> None:
         self.mixed |= self._block_tokens not in {None, block_tokens}
@@ -85,9 +90,10 @@ class PathCollector:
         number = blocks[-1] if same else -1
         before = len(self._of_spans)
         for part in blocks_of(without_first(spans, same * block_tokens), block_tokens):
-            number = self._of_spans[number, part]
+            key = (number, *part[0][:2]) if len(part) == 1 else (number, *part)
+            number = self._of_spans[key]
             blocks.append(number)
-        self._distinct += len(self._of_spans) - before
+        self._numbered += len(self._of_spans) - before
         if session is not None:
             self._last[session] = (spans, begin)
 
@@ -124,7 +130,7 @@ class PathCollector:
             pieces = [blocks[starts[one] : starts[one + 1]] for one in order.tolist()]
             blocks = np.concatenate(pieces) if pieces else blocks
         starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        blocks, distinct = as_tree(blocks, starts)
+        blocks, distinct = as_tree(*numbered_from_0(blocks), starts)
         return BlockPaths(
             blocks,
             starts,
@@ -135,3 +141,11 @@ class PathCollector:
             begin_s[order] if self.timed else None,
             np.array(self._end_s)[order] if self.timed else None,
         )
+
+
+def _are_plain(ids: "Sequence[Hashable]") -> "TypeGuard[Sequence[int]]":
+    """Tell whether ids are small whole numbers; of no ids that is true."""
+    try:
+        return not ids or (max(ids) < _MOST_PLAIN and min(ids) >= 0 and isinstance(ids[0], int))  # type: ignore[type-var,operator]
+    except TypeError:
+        return False
