@@ -103,9 +103,10 @@ def size_panel(axes: Axes, kept: Retention) -> None:
     axes.fill_between(places, best, [kept.lru.at(size) / total for size in kept.sizes], color=SAGE, alpha=0.13, lw=0)
     axes.plot(places, best, color=SAGE, linewidth=1.8, linestyle=(0, (4, 2)), zorder=4, label="optimum (Belady)")
     axes.plot(sizes * block_tokens, lru, color=BLUE, linewidth=2.2, zorder=5, label="LRU")
-    half = kept.lru.smallest(0.5 * kept.hit_tokens) * block_tokens
+    half_blocks = kept.lru.smallest(0.5 * kept.hit_tokens)
+    half = half_blocks * block_tokens
     _limits(axes, least, most, kept.hit_tokens / total)
-    _mark(axes, half, 0.5 * kept.hit_tokens / total, f"LRU finds half\nwith {tokens(half)} tokens", BLUE)
+    _mark(axes, half, kept.lru.at(half_blocks) / total, f"LRU finds half\nwith {tokens(half)} tokens", BLUE)
     _log_ticks(axes, times=False)
     axes.set_xlabel("cache size, tokens (log scale)")
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.1)
@@ -121,7 +122,7 @@ def kept_panel(axes: Axes, curve: KeptCurve, total: int) -> None:
     _limits(axes, least, most, curve.tokens / total)
     half_s = curve.time_for(0.5)
     if half_s is not None:
-        _mark(axes, max(half_s, least), 0.5 * curve.tokens / total, f"half-life {span(half_s)}", CRIMSON)
+        _mark(axes, max(half_s, least), curve.at(half_s) / total, f"half-life {span(half_s)}", CRIMSON)
     _log_ticks(axes, times=True)
     axes.set_xlabel("idle content kept for (log scale)")
 

@@ -49,15 +49,25 @@ class KnownBlocks:
     def _grow(self, largest: int) -> None:
         if largest >= _MOST_SMALL:
             raise IndexError
-        self._flags.extend(bytes(max(_FIRST, 2 * (largest + 1)) - len(self._flags)))
+        length = min(max(_FIRST, 2 * (largest + 1)), _MOST_SMALL)
+        self._flags.extend(bytes(max(length - len(self._flags), 0)))
 
     def _add_any(self, ids: Sequence[Hashable]) -> int:
-        flags, others = self._flags, self._others
-        known = [
-            block in others or (isinstance(block, int) and 0 <= block < len(flags) and bool(flags[block]))
-            for block in ids
-        ]
-        self.count -= len(others)
-        others.update(block for block, before in zip(ids, known, strict=True) if not before)
-        self.count += len(others)
-        return known.index(False) if False in known else len(known)
+        run = len(ids)
+        for place, block in enumerate(ids):
+            if not self._known(block):
+                run = min(run, place)
+                self.count += 1
+        return run
+
+    def _known(self, block: Hashable) -> bool:
+        """Tell whether an id was known, and know it."""
+        if isinstance(block, int) and 0 <= block < _MOST_SMALL:
+            if block >= len(self._flags):
+                self._grow(block)
+            known = bool(self._flags[block])
+            self._flags[block] = 1
+            return known
+        known = block in self._others
+        self._others.add(block)
+        return known
