@@ -40,6 +40,9 @@ def trace_sheet(trace: OpenTrace, found: TraceStatistics, kept: Retention | None
                 axes = figure.add_subplot(grid[2, 1])
                 kept_panel(axes, kept.kept, kept.prompt_tokens)
                 panel_title(axes, "Hit rate by time that idle content is kept")
+    for axes in figure.axes:  # the layout's last bits differ from time to time
+        left, bottom, width, height = (round(value, 5) for value in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))
     return figure
 
 
