@@ -39,7 +39,7 @@ def readings(trace: OpenTrace, found: TraceStatistics, kept: Retention | None) -
         lines.append(f"gaps: {found.gaps_are}")
     lines += _times(trace, found)
     if kept is not None:
-        lines += _retention(trace, kept)
+        lines += _retention(trace, found, kept)
     if trace.bad_rows:
         lines.append(f"{counted(trace.bad_rows, 'bad row')} skipped, the first: {trace.first_bad}")
     return lines
@@ -58,12 +58,14 @@ def _times(trace: OpenTrace, found: TraceStatistics) -> list[str]:
     return [f"{stamps}: replayed as they are, {at_once:.0f} requests arrive at once"]
 
 
-def _retention(trace: OpenTrace, kept: Retention) -> list[str]:
+def _retention(trace: OpenTrace, found: TraceStatistics, kept: Retention) -> list[str]:
     lines = ["retention: LRU touches the deepest block first; the optimum knows the future (Belady); prompts are kept"]
     if trace.format.clock is not Clock.TRACE and kept.kept is not None:
         lines.append("cache sizes: for all sessions at once, each beginning at 0; times kept: within a session alone")
     elif kept.kept is None:
         lines.append("cache sizes: requests in the order of rows, for the trace does not tell when they come")
+    if kept.kept is not None and not found.columns.with_api + found.columns.gaps_told:
+        lines.append("content is idle from the arrival of the last request that had it: when answers ended is not told")
     if kept.left_out:
         lines.append(f"the curves are of the first {kept.requests:,} requests; the other {kept.left_out:,} do not fit")
     return lines

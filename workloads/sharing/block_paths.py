@@ -36,9 +36,11 @@ class BlockPaths:
         most = int(self.shared_blocks.max(initial=0))
         if not most:
             return self
-        blocks, lengths = self.blocks.copy(), np.diff(self.starts)
-        for begin, length in zip(self.starts.tolist(), np.minimum(self.shared_blocks, lengths).tolist(), strict=False):
-            blocks[begin : begin + length] = np.arange(self.count, self.count + length)
+        names, lengths = np.arange(self.count + most, dtype=np.int32), np.diff(self.starts)
+        fronts = np.minimum(self.shared_blocks, lengths).tolist()
+        for begin, length in zip(self.starts.tolist(), fronts, strict=False):
+            names[self.blocks[begin : begin + length]] = np.arange(self.count, self.count + length)
+        blocks = names[self.blocks]  # wherever a block is: a subagent may have its parent's front
         blocks, count = numbered_from_0(blocks)
         return replace(self, blocks=blocks, count=count, shared_blocks=np.zeros_like(self.shared_blocks))
 

@@ -124,6 +124,17 @@ def test_a_front_all_sessions_share_is_held_once() -> None:
     assert (curves.distinct_blocks, curves.hit_tokens) == (3, 32)
 
 
+def test_a_subagent_may_begin_with_its_parents_front() -> None:
+    """Then it begins with the shared one, too: what follows the front is the same in both."""
+    collector = PathCollector(Clock.SESSION)
+    ids = BlockIds([0, 1, 2], 32, "a")
+    collector.add(TraceRequest(1, 96, 1, 0.0, "a", ids, shared_tokens=64))
+    collector.add(TraceRequest(2, 96, 1, 0.0, "a/sub", ids, parent="a"))
+    collector.add(TraceRequest(3, 96, 1, 0.0, "b", BlockIds([0, 1, 2], 32, "b"), shared_tokens=64))
+    curves = retention(collector)
+    assert (curves.distinct_blocks, curves.hit_tokens, curves.optimum[-1]) == (4, 96 + 64, 96 + 64)
+
+
 def test_spans_become_blocks_however_sessions_change_them() -> None:
     """A session grows, is cut back, and another one shares its front: full blocks alone are hit."""
     collector = PathCollector(Clock.NONE, span_block_tokens=16)
