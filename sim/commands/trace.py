@@ -22,7 +22,7 @@ from workloads.traces.request import TraceRequest
 from workloads.traces.statistics import TraceStatistics, trace_statistics
 
 _PATIENCE_S = 2.0
-_EVERY = 2048  # requests between two looks at the clock
+_EVERY = 256  # requests between two looks at the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,17 @@ def _progress() -> Iterator[Callable[[str], None]]:
     from rich.console import Console
 
     began_s = time.monotonic()
-    with Console(stderr=True).status("reading") as status:
-        status.stop()
+    status = Console(stderr=True).status("reading")
 
-        def tell(text: str) -> None:
-            if time.monotonic() - began_s > _PATIENCE_S:
-                status.update(text)
-                status.start()
+    def tell(text: str) -> None:
+        if time.monotonic() - began_s > _PATIENCE_S:
+            status.update(text)
+            status.start()
 
+    try:
         yield tell
+    finally:
+        status.stop()
 
 
 def _show(trace: OpenTrace, found: TraceStatistics, kept: Retention | None, *, retention_asked: bool) -> None:
