@@ -10,9 +10,9 @@ from workloads.sharing.block_paths import BlockPaths
 from workloads.sharing.lru import lru_curve
 from workloads.sharing.optimum import next_uses, optimum_hits
 from workloads.sharing.path_collector import PathCollector
+from workloads.sharing.retention import retention
 from workloads.sharing.unlimited import UnlimitedCache
 from workloads.traces.open import open_trace
-from workloads.traces.request import BlockIds, TraceRequest
 from workloads.traces.statistics import TraceStatistics, trace_statistics
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -72,19 +72,37 @@ def test_three_second_ticks_of_mooncakes_conversations_are_seen() -> None:
 
 
 def test_claude_code_sessions_alone() -> None:
-    """0.9531 of 80.6 M prompt tokens, 3.75 M distinct ones: ids of their session, main agents."""
-    cache, prompt_tokens, hit_tokens = UnlimitedCache(), 0, 0
-    for path in sorted(WEKA.glob("*.json")):
-        session = json.loads(path.read_bytes())
-        for row in session["requests"]:
-            if row["type"] == "subagent":
-                continue
-            content = BlockIds(row["hash_ids"], session["block_size"], session["id"])
-            hit = cache.add(TraceRequest(1, row["in"], 1, session=session["id"], content=content))
-            assert hit.tokens == hit.of_session
-            prompt_tokens += row["in"]
-            hit_tokens += hit.of_session
-    assert prompt_tokens == pytest.approx(80.6e6, rel=1e-3)
-    assert hit_tokens / prompt_tokens == pytest.approx(0.9531, abs=5e-5)
+    """0.9531 of the main agents' 80.6 M prompt tokens; subagents are counted apart, and sessions share their front."""
+    found = trace_statistics(open_trace(WEKA))
+    assert (found.sessions, found.subagents) == (27, 5)
+    assert found.sharing is not None
+    alone = found.sharing.of_session
+    assert alone is not None
+    assert alone.requests == 1_001
+    assert alone.prompt_tokens == pytest.approx(80.6e6, rel=1e-3)
+    assert alone.rate == pytest.approx(0.9531, abs=5e-5)
+    assert found.sharing.of_subagent is not None
+    assert found.sharing.of_subagent.requests == found.subagent_requests
+    assert found.sharing.across_tokens is not None
+    assert 0 < found.sharing.across_tokens < 27 * 30_000  # the front of each session but the first
+
+
+def test_distinct_tokens_of_claude_codes_main_agents() -> None:
+    """3.75 M: ids of their session, whatever their subagents had."""
+    cache = UnlimitedCache()
+    for request in open_trace(WEKA):
+        if request.parent is None:
+            cache.add(request)
     assert cache.distinct_tokens == pytest.approx(3.75e6, rel=2e-3)
     assert np.isclose(cache.distinct_blocks * 64, cache.distinct_tokens, rtol=1e-3)
+
+
+def test_retention_of_claude_code_has_the_published_shape() -> None:
+    """Five minutes keep most of what comes back and an hour all but all of it, as in recorded deployments."""
+    trace = open_trace(WEKA)
+    collector = PathCollector(trace.format.clock)
+    trace_statistics(trace, take=collector.add)
+    kept = retention(collector).kept
+    assert kept is not None
+    shares = [kept.at(time_s) / kept.tokens for time_s in (60, 300, 3600)]
+    assert shares == pytest.approx([0.752, 0.935, 0.999], abs=0.005)  # measured here; TraceLab says 0.85, 0.94, 0.986
