@@ -311,7 +311,7 @@ def memory(**params: Any) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def trace(path: Path, *, out: Path | None, as_json: bool, retention: bool, count_answers: bool, **read: Any) -> None:
-    """Say what a recorded trace holds: lengths, gaps, what comes back.
+    """Say what a recorded trace holds and what comes back.
 
     The format is recognised: a file, or a folder of files of one format. Nothing is simulated.
 
