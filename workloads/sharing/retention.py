@@ -10,7 +10,7 @@ from workloads.sharing.lru import SizeCurve, lru_curve
 from workloads.sharing.optimum import next_uses, optimum_hits
 from workloads.sharing.path_collector import PathCollector
 
-POINTS = 20  # sizes of the curves
+POINTS = 32  # sizes of the curves
 KEPT_S = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 3 * 3600, 12 * 3600, 24 * 3600)
 
 Told = Callable[[int, int], None]  # sizes done, of so many
