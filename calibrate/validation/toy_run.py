@@ -5,11 +5,15 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from calibrate.timing.machine import open_machine  # before torch, whose threads it pins
 from calibrate.validation.toy_queue import POLICIES, QueueFigures, draw_queue
 
 LIMIT = 0.10  # on |simulated / measured - 1| of medians
 PROMPT, ANSWER, CONTEXT, ANSWERS = 16, 48, 64, 5
+_STEPS_BETWEEN = {"no_kv_cache": 24, "one_at_a_time": 24, "static_batches": 3, "fixed_slots": 3}
+_TIMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +67,24 @@ def experiment(
     ways = {cached: [toy.answer(PROMPT, ANSWER, cached=cached) for _ in range(ANSWERS)] for cached in (False, True)}
     watches = Stopwatches(toy, seed)
     measured: dict[str, QueueFigures] = {}
+    predicted: dict[str, QueueFigures] = {}
+    means_s: list[list[float]] = []
+    errors: list[float] = []
     for number, policy in enumerate(POLICIES):
         for done, figures in enumerate(run_for_real(policy, queue, toy)):
-            if done % 200 == 0:  # between the steps of the queue, so that both meet the machine in the same mood
-                watches.round(1)
-                on_progress((number + min(done / (20 * requests), 0.9)) / len(POLICIES))
+            if done % _STEPS_BETWEEN[policy] == 0:  # so that both meet the machine in the same mood
+                watches.time_some(_TIMED)
+                on_progress((number + min(done / (60 * requests), 0.9)) / len(POLICIES))
             if figures is not None:
                 measured[policy] = figures
-    seconds = watches.medians_s()
-    prices = fit_prices(watches.steps, seconds)
-    known = dict(zip(watches.steps, seconds, strict=True))
+        seconds = watches.take_means_s()
+        prices = fit_prices(watches.steps, seconds)
+        errors += [
+            abs(prices.seconds(step.shape) / real - 1) for step, real in zip(watches.steps, seconds, strict=True)
+        ]
+        means_s.append(seconds)
+        predicted[policy] = simulated(policy, queue, prices)
+    known = dict(zip(watches.steps, np.mean(means_s, axis=0).tolist(), strict=True))
     return ToyResult(
         machine=machine.name,
         requests=requests,
@@ -81,7 +93,7 @@ def experiment(
         same_tokens=len({tuple(tokens) for answers in ways.values() for tokens, _ in answers}) == 1,
         decode_1_row_s=known[StepBatch(decode_pasts=(CONTEXT,))],
         decode_16_rows_s=known[StepBatch(decode_pasts=(CONTEXT,) * 16)],
-        fit_error=median(abs(prices.seconds(step.shape) / known[step] - 1) for step in known),
+        fit_error=median(errors),
         measured=measured,
-        simulated={policy: simulated(policy, queue, prices) for policy in measured},
+        simulated=predicted,
     )

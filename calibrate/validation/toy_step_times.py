@@ -7,7 +7,7 @@ all, by decode row and by KV token read. None may be negative; relative residual
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from statistics import median
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from sim.steptime.batch import BatchShape
 
 _KNOTS = (1, 2, 4, 8, 12, 16, 32, 64, 128, 256, 512)
 _PROMPTS = (4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 127)  # without a cache, passes are as long as prompt and answer
+_GOES = 3
 _ROWS, _PASTS = (1, 2, 4, 8, 12, 16), (12, 40, 64, 110)
 
 
@@ -33,22 +34,31 @@ def measured_steps() -> tuple[StepBatch, ...]:
 
 
 class Stopwatches:
-    """Times of each measured step, round by round, so that a machine that slows down slows all of them."""
+    """Times of each measured step, a few at a time: a machine that slows down slows them and the queue alike."""
 
     def __init__(self, toy: Toy, seed: int) -> None:
         self._toy = toy
         self._rng = np.random.default_rng(seed)
         self.steps = measured_steps()
         self._times_s: list[list[float]] = [[] for _ in self.steps]
+        self._due: list[int] = []
 
-    def round(self, times: int = 3) -> None:
-        """Time every step so often, in an order of its own."""
-        for place in self._rng.permutation(np.repeat(np.arange(len(self.steps)), times)):
-            self._times_s[place].append(self._time(self.steps[place]))
+    def time_some(self, count: int) -> None:
+        """Time so many of the steps, in random order; the first go of each, after others unlike it, is none."""
+        for _ in range(count):
+            if not self._due:
+                self._due = self._rng.permutation(len(self.steps)).tolist()
+            place = self._due.pop()
+            _, *times_s = [self._time(self.steps[place]) for _ in range(_GOES)]
+            self._times_s[place] += times_s
 
-    def medians_s(self) -> list[float]:
-        """Return the median of each step."""
-        return [median(times) for times in self._times_s]
+    def take_means_s(self) -> list[float]:
+        """Return the mean of each step since the last call, after a last go at all of them."""
+        self._due.clear()
+        self.time_some(len(self.steps))
+        means_s = [fmean(times) for times in self._times_s]
+        self._times_s = [[] for _ in self.steps]
+        return means_s
 
     def _time(self, batch: StepBatch) -> float:
         seats = [self._toy.seat(request.past_tokens + request.new_tokens) for request in batch.requests]
