@@ -1,0 +1,61 @@
+"""Which term explains a gap: the one that, re-fitted alone, leaves the least; ties are said, and so is "none of them"."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calibrate.compare.refit import Refitted
+
+_SMALL = 0.03  # a mean error below which there is nothing to explain
+_EXPLAINS = 0.5  # share of the error that a term must remove to be named
+_TIE = 0.1  # shares removed that are as good as the same
+_LEFT = 0.15  # a mean error that is still a gap
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The terms, best first, and what they amount to."""
+
+    loss: float  # of the prediction as it is
+    ranked: Sequence[Refitted]
+    named: Sequence[Refitted]  # more than one: ties; none: nothing to explain, or none of them does
+    sentence: str
+
+    def removed(self, refitted: Refitted) -> float:
+        """Return the share of the error that a term removes."""
+        return max(0.0, 1 - refitted.loss / self.loss) if self.loss > 0 else 0.0
+
+
+def verdict_of(loss: float, refitted: Sequence[Refitted]) -> Verdict:
+    """Rank the terms and name what explains the gap."""
+    ranked = sorted(refitted, key=lambda one: (one.loss, one.idle))
+    bare = Verdict(loss, ranked, (), "")
+    if not ranked or math.isnan(loss):
+        return Verdict(loss, ranked, (), "nothing was re-fitted")
+    best = ranked[0]
+    if loss < _SMALL:
+        return Verdict(loss, ranked, (), f"nothing to explain: on average the prediction is {as_share(loss)} off")
+    removed = bare.removed(best)
+    if removed < _EXPLAINS:
+        sentence = "none of them: " + (
+            f"{best.term.title} {best.shown} comes closest and removes only {removed:.0%} of the error"
+            if removed > 0.01
+            else "no single term makes the error smaller"
+        )
+        return Verdict(loss, ranked, (), sentence)
+    named = [one for one in ranked if removed - bare.removed(one) < _TIE]
+    words = [f"{one.term.title} {one.shown} (removes {bare.removed(one):.0%})" for one in named]
+    if len(named) == 1:
+        sentence = f"most likely {words[0]}"
+    else:
+        sentence = f"{' or '.join(words)}: these loads cannot tell them apart"
+    if best.bound:
+        sentence += "; that is the last value such an engine can have, so more is behind it"
+    elif best.loss > _LEFT:
+        sentence += f"; still {as_share(best.loss)} off on average, so it is not all"
+    return Verdict(loss, ranked, tuple(named), sentence)
+
+
+def as_share(loss: float) -> str:
+    """Return a mean logarithm as a share."""
+    return f"{math.expm1(loss):.0%}"
