@@ -61,7 +61,7 @@ def _profile_text(path: Path, base: Deployment, refitted: Refitted, said: str, f
         own,
         kind="fitted",
         made_by="kvcliff compare --refit",
-        date="",
+        date=own.date or "none",  # of what it was first made from
         sources=[*own.sources, f"refitted to {files}"],
         notes=[*own.notes, f"{profile.name} with {said}; residuals are those before"],
     )

@@ -1,4 +1,4 @@
-"""The rates of a device profile that one engine uses, changed together: those of its weights, its head, its KV dtype."""
+"""The rates of a device profile that one engine uses, changed together: of its weights, its head, its KV dtype."""
 
 import msgspec
 
@@ -12,9 +12,13 @@ _DECODE = {"linear": ("bytes_per_s",), "experts": ("bytes_per_s",), "attention":
 
 
 def changed_device(
-    profile: DeviceProfile, model: Model, weight_dtype: str, kv_cache_dtype: str, term: str, value: float
+    profile: DeviceProfile, model: Model, dtypes: tuple[str, str], term: str, value: float
 ) -> DeviceProfile:
-    """Return the profile with `prefill` or `decode` rates times a factor, or `host` seconds more a step."""
+    """Return the profile with `prefill` or `decode` rates times a factor, or `host` seconds more a step.
+
+    `dtypes` are those of the weights and the KV cache.
+    """
+    weight_dtype, kv_cache_dtype = dtypes
     if term == "host":
         step_s = raised(profile.composition.step_s, value)
         return msgspec.structs.replace(profile, composition=msgspec.structs.replace(profile.composition, step_s=step_s))

@@ -1,14 +1,15 @@
-"""Which term explains a gap: the one that, re-fitted alone, leaves the least; ties are said, and so is "none of them"."""
+"""Which term explains a gap: the one that, re-fitted alone, leaves the least; ties are said, so is "none of them"."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from calibrate.compare.refit import Refitted
 
-_SMALL = 0.03  # a mean error below which there is nothing to explain
+_SMALL = 1.1  # where no group of metrics is off by more than this factor, there is nothing to explain
 _EXPLAINS = 0.5  # share of the error that a term must remove to be named
-_TIE = 0.1  # shares removed that are as good as the same
+_TIE = 0.05  # shares removed that are as good as the same
+_RIVAL = 0.2  # and nearly as good
 _LEFT = 0.15  # a mean error that is still a gap
 
 
@@ -26,15 +27,17 @@ class Verdict:
         return max(0.0, 1 - refitted.loss / self.loss) if self.loss > 0 else 0.0
 
 
-def verdict_of(loss: float, refitted: Sequence[Refitted]) -> Verdict:
+def verdict_of(loss: float, misfits: Mapping[str, float], refitted: Sequence[Refitted]) -> Verdict:
     """Rank the terms and name what explains the gap."""
     ranked = sorted(refitted, key=lambda one: (one.loss, one.idle))
     bare = Verdict(loss, ranked, (), "")
     if not ranked or math.isnan(loss):
         return Verdict(loss, ranked, (), "nothing was re-fitted")
     best = ranked[0]
-    if loss < _SMALL:
-        return Verdict(loss, ranked, (), f"nothing to explain: on average the prediction is {as_share(loss)} off")
+    if max(misfits.values(), default=1.0) < _SMALL:
+        return Verdict(
+            loss, ranked, (), f"nothing to explain: no group of metrics is off by more than {_SMALL - 1:.0%}"
+        )
     removed = bare.removed(best)
     if removed < _EXPLAINS:
         sentence = "none of them: " + (
@@ -49,6 +52,9 @@ def verdict_of(loss: float, refitted: Sequence[Refitted]) -> Verdict:
         sentence = f"most likely {words[0]}"
     else:
         sentence = f"{' or '.join(words)}: these loads cannot tell them apart"
+    rival = next((one for one in ranked if one not in named), None)
+    if rival is not None and removed - bare.removed(rival) < _RIVAL:
+        sentence += f"; {rival.term.title} {rival.shown} would explain nearly as much ({bare.removed(rival):.0%})"
     if best.bound:
         sentence += "; that is the last value such an engine can have, so more is behind it"
     elif best.loss > _LEFT:

@@ -1,4 +1,4 @@
-"""How long the requests of a load point are: as listed, by their means, or as the scenario draws them; always bounded."""
+"""How long the requests of a load point are: as listed, or by their means; always bounded."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

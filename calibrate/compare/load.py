@@ -52,8 +52,8 @@ def sent_load(
     check_count(run, min(len(sent), limit or len(sent)))
     sessions = listed_sessions(run, sent, prefix_tokens)
     if sessions and (run.load.sessions or any((request.turn or 0) > 0 for request in sent)):
-        notes.append("sessions as listed: each turn leaves its measured pause after the answer before it")
-        return _talking(run, sessions, notes, prefix_tokens, limit, turns_span_s(sent))
+        talking = _talking(sessions, prefix_tokens, run.load.concurrency, limit, turns_span_s(sent))
+        return replace(talking, notes=(*notes, *talking.notes))
     count = len(sent) or _count(run)
     check_count(run, min(count, limit or count))
     count = min(count, limit or count)
@@ -89,15 +89,10 @@ def _asking(lengths: Lengths, arrivals: Arrivals, sharing: Sharing, notes: Seque
 
 
 def _talking(
-    run: MeasuredRun,
-    sessions: Sequence[RecordedSession],
-    notes: Sequence[str],
-    prefix_tokens: int,
-    limit: int | None,
-    span_s: float | None,
+    sessions: Sequence[RecordedSession], prefix_tokens: int, cap: int | None, limit: int | None, span_s: float | None
 ) -> SentLoad:
     """Return sessions: those at listed times begin then, those of a closed loop when one before them ends."""
-    cap = run.load.concurrency
+    notes = ("sessions as listed: each turn leaves its measured pause after the answer before it",)
     kept, turns = [], 0
     for session in sessions:
         if limit is not None and turns >= limit:
@@ -113,7 +108,7 @@ def _talking(
     )
     warm = (Span(PREFIX, 0, prefix_tokens),) if prefix_tokens else ()
     load = RecordedLoad(tuple(kept), cap, warm=warm)
-    return SentLoad(load, turns, None if closed else span_s, arrivals, tuple(notes), drawn=False)
+    return SentLoad(load, turns, None if closed else span_s, arrivals, notes, drawn=False)
 
 
 def _as_the_scenario(

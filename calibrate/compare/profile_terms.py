@@ -7,10 +7,10 @@ is FLOPs.
 import msgspec
 
 from calibrate.compare.scaled_term import raised, scaled
-from sim.steptime.profile import KvAttention, Linear, Profile
+from sim.steptime.profile import KvAttention, Linear, Profile, kv_family
 
 
-def changed_profile(profile: Profile, term: str, value: float) -> Profile:
+def changed_profile(profile: Profile, kv_cache_dtype: str, term: str, value: float) -> Profile:
     """Return the profile with `prefill` or `decode` rates times a factor, or `host` seconds more a step."""
     if term == "host":
         return msgspec.structs.replace(profile, step_overhead_s=raised(profile.step_overhead_s, value))
@@ -18,11 +18,14 @@ def changed_profile(profile: Profile, term: str, value: float) -> Profile:
     head = profile.head
     if not prefills:
         head = msgspec.structs.replace(head, per_step_s=scaled(head.per_step_s, 1 / value))
+    attention, family = dict(profile.attention), kv_family(kv_cache_dtype)
+    if family in attention:
+        attention[family] = _attention(attention[family], value, prefills=prefills)
     return msgspec.structs.replace(
         profile,
         linear=_linear(profile.linear, value, prefills=prefills),
         head=head,
-        attention={name: _attention(one, value, prefills=prefills) for name, one in profile.attention.items()},
+        attention=attention,
     )
 
 

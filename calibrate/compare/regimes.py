@@ -1,7 +1,7 @@
 """Below, at or beyond the knee, and why: by the simulation without a KV limit, the offered rate, and the seats.
 
-    beyond  p99 TTFT is over 3 times what an unlimited KV cache gives, or under 95 % of the offered requests a second are
-            answered, or a closed loop keeps more in flight than the engine has seats (max_num_seqs) and they are taken
+    beyond  p99 TTFT is over 3 times what an unlimited KV cache gives, or under 95 % of the offered requests a second
+            are answered, or a client keeps more in flight than the engine has seats (max_num_seqs) and they are taken
     at      p99 TTFT is over 1.5 times what an unlimited KV cache gives
     below   the rest
 

@@ -46,6 +46,8 @@ def sharing_of(run: MeasuredRun, lengths: Lengths, prefix_tokens: int) -> Sharin
         return Sharing(
             [shared] * len(prompts), f"prompts share {shared:,} tokens: the measured prefix hits, {rate:.0%}"
         )
+    if run.settings.get("dataset_name") == "random":
+        return Sharing([0] * len(prompts), "prompts share nothing, as the random data set's do")
     if rate is None and 0 < prefix_tokens < min(prompts):
         return Sharing([prefix_tokens] * len(prompts), f"prompts share the scenario's prefix, {prefix_tokens:,} tokens")
     why = "no prefix hit was measured" if rate == 0 else "the result states no sharing"

@@ -1,14 +1,14 @@
-"""Simulates the loads of all points under any change: cached, with common random numbers, on several cores if worth it."""
+"""Simulates the loads of all points under any change: once each, with the same requests, on several cores."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from multiprocessing import active_children
 from signal import SIG_IGN, SIGINT, signal
 from statistics import fmean
 from time import perf_counter
+from typing import Self
 
 from calibrate.compare.load import SentLoad
 from calibrate.compare.terms import Change, changed
@@ -64,7 +64,7 @@ class Bench:
         self._pool: ProcessPoolExecutor | None = None
         self._cost_s = 0.0  # of all points once
 
-    def __enter__(self) -> "Bench":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -120,17 +120,21 @@ def _mean(replicates: Sequence[Metrics]) -> Metrics:
     return {name: fmean(metrics[name] for metrics in replicates if name in metrics) for name in sorted(names)}
 
 
-@lru_cache(maxsize=1)
-def _shared() -> list[object]:
-    return []
+@dataclass(slots=True)
+class _Worker:
+    """What a worker process is given once."""
+
+    place: str = ""
+    loads: Sequence[Sequence[SentLoad]] = ()
+
+
+_worker = _Worker()
 
 
 def _start(place: str, loads: Sequence[Sequence[SentLoad]]) -> None:
     signal(SIGINT, SIG_IGN)
-    _shared()[:] = [place, loads]
+    _worker.place, _worker.loads = place, loads
 
 
 def _call(parts: Parts, point: int, seed: int, unlimited_kv: bool) -> Metrics:  # noqa: FBT001 - sent to a worker
-    place, loads = _shared()
-    assert isinstance(place, str)
-    return simulated(parts, place, loads[point][seed], unlimited_kv=unlimited_kv)  # type: ignore[index]
+    return simulated(parts, _worker.place, _worker.loads[point][seed], unlimited_kv=unlimited_kv)

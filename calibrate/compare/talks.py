@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from calibrate.compare.lengths import Lengths, check_lengths
-from calibrate.measured.run import MeasuredRequest, MeasuredRun
 from calibrate.compare.sharing import PREFIX
+from calibrate.measured.run import MeasuredRequest, MeasuredRun
 from workloads.agent import AgentWorkload
 from workloads.recorded import RecordedSession, RecordedTurn
 from workloads.session import Prompt

@@ -135,11 +135,10 @@ def _changed(parts: Parts, profile: AnyProfile, change: Change) -> AnyProfile:
     place = f"{change.term} {TERMS[change.term].shown(change.value)}"
     if isinstance(profile, DeviceProfile):
         scenario = parts.scenario
-        device = changed_device(
-            profile, parts.model, scenario.weight_dtype, scenario.engine.kv_cache_dtype, change.term, change.value
-        )
+        dtypes = (scenario.weight_dtype, scenario.engine.kv_cache_dtype)
+        device = changed_device(profile, parts.model, dtypes, change.term, change.value)
         check_peaks(device, parts.gpu, place)
         return device
-    plain = changed_profile(profile, change.term, change.value)
+    plain = changed_profile(profile, parts.scenario.engine.kv_cache_dtype, change.term, change.value)
     check_light_speed(plain, parts.gpu, parts.model, place)
     return plain

@@ -1,7 +1,6 @@
-"""Results of load tests that the simulator itself made, with one term changed: what is wrong with the prediction is known."""
+"""Results of load tests that the simulator itself made, with one term changed: what is wrong is known."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,20 +27,31 @@ def planted_runs(
     requests: int = 100,
 ) -> list[MeasuredRun]:
     """Return a closed-loop sweep of requests that share nothing, as a detailed result lists it."""
-    return [_run(base, change, cap, prompt, output, max(requests, 2 * cap)) for cap in concurrencies]
+    return [
+        run_of(base, change, cap, *drawn_lengths(prompt, output, max(requests, 2 * cap), cap)) for cap in concurrencies
+    ]
 
 
-def _run(base: Deployment, change: Change | None, cap: int, prompt: int, output: int, count: int) -> MeasuredRun:
-    rng = np.random.default_rng([7, cap])
+def drawn_lengths(prompt: float, output: float, count: int, seed: int) -> tuple[list[int], list[int]]:
+    """Return prompts and answers around these medians."""
+    rng = np.random.default_rng([7, seed])
     prompts, outputs = (np.maximum(1, rng.lognormal(np.log(mean), 0.4, count)).astype(int) for mean in (prompt, output))
+    return prompts.tolist(), outputs.tolist()
+
+
+def run_of(
+    base: Deployment, change: Change | None, cap: int, prompts: Sequence[int], outputs: Sequence[int]
+) -> MeasuredRun:
+    """Return one load point of a closed loop."""
+    count = len(prompts)
     sent = tuple(
-        RecordedRequest.of(0.0, [Span(("planted", number), 0, int(tokens))], int(answer), f"planted {number}")
+        RecordedRequest.of(0.0, [Span(("planted", number), 0, tokens)], answer, f"planted {number}")
         for number, (tokens, answer) in enumerate(zip(prompts, outputs, strict=True))
     )
     setup = assemble(changed(base, change), "planted").engine
     own = setup.frontend
     load = RecordedLoad(sent, cap, per_request_s=own.per_request_s, per_prompt_token_s=own.per_prompt_token_s)
-    (run,) = simulate_recorded(replace(setup), [load])
+    (run,) = simulate_recorded(setup, [load])
     listed = tuple(_request(record) for record in run.records)
     duration_s = max(record.last_token_s for record in run.records)
     inputs, answers = (float(sum(tokens)) for tokens in (prompts, outputs))
@@ -72,3 +82,38 @@ def _request(record: TurnRecord) -> MeasuredRequest:
         e2e_s=record.e2e_s,
         itls_s=tuple(np.diff(times).tolist()),
     )
+
+
+def as_vllm_bench(run: MeasuredRun, *, detailed: bool = False) -> dict[str, object]:
+    """Return a run as `vllm bench serve --save-result` writes it."""
+    written: dict[str, object] = {
+        "date": "20260101-000000",
+        "backend": "vllm",
+        "model_id": run.model,
+        "tokenizer_id": run.model,
+        "num_prompts": run.load.requests,
+        "request_rate": "inf",
+        "burstiness": 1.0,
+        "max_concurrency": run.load.concurrency,
+        "duration": run.duration_s,
+        "completed": run.completed,
+        "failed": 0,
+        "total_input_tokens": sum(one.prompt_tokens for one in run.requests),
+        "total_output_tokens": sum(one.output_tokens for one in run.requests),
+        "request_throughput": run.metrics["requests_per_s"],
+        "output_throughput": run.metrics["output_tokens_per_s"],
+        "total_token_throughput": run.metrics["total_tokens_per_s"],
+    }
+    if detailed:
+        written |= {
+            "input_lens": [one.prompt_tokens for one in run.requests],
+            "output_lens": [one.output_tokens for one in run.requests],
+            "ttfts": [one.ttft_s for one in run.requests],
+            "itls": [list(one.itls_s) for one in run.requests],
+            "start_times": [one.sent_s for one in run.requests],
+            "errors": ["" for _ in run.requests],
+        }
+    for ours, theirs in {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2e": "e2el"}.items():
+        for statistic, name in {"mean": "mean", "p50": "median", "std": "std", "p99": "p99"}.items():
+            written[f"{name}_{theirs}_ms"] = 1e3 * run.metrics[f"{ours}_{statistic}_s"]
+    return written
