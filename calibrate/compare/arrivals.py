@@ -52,7 +52,7 @@ def arrivals_of(run: MeasuredRun, count: int, seed: int) -> Arrivals:
         how = (
             "Poisson" if burstiness == 1 else "even" if math.isinf(burstiness) else f"gamma, burstiness {burstiness:g}"
         )
-        label = f"{rate:.4g} req/s" + (f", at most {cap}" if cap is not None else "")
+        label = f"{rate:.4g} req/s" + (f", <= {cap} in flight" if cap is not None else "")
         drawn = _drawn_s(count, rate, burstiness, seed)
         return Arrivals(drawn, cap, not math.isinf(burstiness), label, rate, "requests/s", f"arrivals drawn, {how}")
     note = "" if load.rate_per_s == math.inf else "how it was sent is not stated: all at once"

@@ -14,8 +14,8 @@ from calibrate.compare.simulate import Asked, Bench
 from calibrate.compare.terms import CLIENT, HOST, TERMS, Change, Term, is_possible
 
 WIDEST = 4.0  # a factor, either way
-_COARSE = 4  # values on either side of no change
-_HALVINGS = 6
+_COARSE = 3  # values on either side of no change
+_HALVINGS = 5
 _BISECTIONS = 12
 _SAME = 1e-9
 
@@ -63,7 +63,8 @@ def refit(
     bench: Bench, measured: Sequence[Metrics], names: Sequence[str], told: Told = lambda _: None
 ) -> list[Refitted]:
     """Return each term at its best value, in the order of `names`."""
-    searches = [_Search(_range(bench, TERMS[name], measured)) for name in names]
+    (base,) = bench.metrics([Asked()])
+    searches = [_Search(_range(bench, TERMS[name], measured), base, measured) for name in names]
     for round_number in range(_HALVINGS + 1):
         places = [search.places(round_number) for search in searches]
         asked = [
@@ -72,9 +73,8 @@ def refit(
         found = iter(bench.metrics(asked, told))
         for search, own in zip(searches, places, strict=True):
             for place in own:
-                search.tell(place, next(found), measured)
-    (base,) = bench.metrics([Asked()])
-    return [search.result(base, measured) for search in searches]
+                search.tell(place, next(found))
+    return [search.result() for search in searches]
 
 
 def simulations_of(names: Sequence[str]) -> int:
@@ -83,9 +83,13 @@ def simulations_of(names: Sequence[str]) -> int:
 
 
 class _Search:
-    def __init__(self, span: _Range) -> None:
+    """The search of one term: places tried, their losses and predictions; that of no change is known from the start."""
+
+    def __init__(self, span: _Range, base: Sequence[Metrics], measured: Sequence[Metrics]) -> None:
         self.span = span
-        self.known: dict[float, tuple[float, Sequence[Metrics]]] = {}
+        self._measured = measured
+        self._known: dict[float, tuple[float, Sequence[Metrics]]] = {}
+        self.tell(0.0, base)
 
     def places(self, round_number: int) -> list[float]:
         """Return where to look next."""
@@ -96,26 +100,24 @@ class _Search:
             return []
         best, step = self._best(), 0.5**round_number / _COARSE
         near = (best - step, best + step)
-        return [place for place in near if abs(place) <= 1 and self._width(place) > _SAME and place not in self.known]
+        return [place for place in near if abs(place) <= 1 and self._width(place) > _SAME and place not in self._known]
 
-    def tell(self, place: float, predicted: Sequence[Metrics], measured: Sequence[Metrics]) -> None:
+    def tell(self, place: float, predicted: Sequence[Metrics]) -> None:
         """Take what a value gives."""
-        self.known[place] = (loss(measured, predicted), predicted)
+        self._known[place] = (loss(self._measured, predicted), predicted)
 
-    def result(self, base: Sequence[Metrics], measured: Sequence[Metrics]) -> Refitted:
+    def result(self) -> Refitted:
         """Return the best value; that of no change where none is better."""
-        self.known[0.0] = (loss(measured, base), base)
         best = self._best()
-        found, predicted = self.known[best]
-        idle = all(abs(other - self.known[0.0][0]) < _SAME for other, _ in self.known.values())
-        return Refitted(self.span.term, self.span.at(best), found, predicted, abs(best) == 1 and not idle, idle)
+        found, predicted = self._known[best]
+        return Refitted(self.span.term, self.span.at(best), found, predicted, abs(best) == 1, self._is_idle())
 
     def _best(self) -> float:
-        return min(self.known, key=lambda place: (self.known[place][0], abs(place)))
+        return min(self._known, key=lambda place: (self._known[place][0], abs(place)))
 
     def _is_idle(self) -> bool:
-        losses = [found for found, _ in self.known.values()]
-        return not losses or max(losses) - min(losses) < _SAME
+        losses = [found for found, _ in self._known.values()]
+        return max(losses) - min(losses) < _SAME
 
     def _width(self, place: float) -> float:
         return abs(self.span.at(math.copysign(1, place)) - self.span.at(0)) if place else 1.0

@@ -19,6 +19,7 @@ from calibrate.compare.load import SentLoad, sent_load
 from calibrate.compare.points import Point, comparable, mismatches
 from calibrate.compare.refit import Refitted, refit, simulations_of
 from calibrate.compare.regimes import regime_of
+from calibrate.compare.search_load import matched, shortened
 from calibrate.compare.simulate import Asked, Bench
 from calibrate.compare.tables import point_rows, print_groups, print_notes, print_points, print_verdict
 from calibrate.compare.terms import TERMS
@@ -69,12 +70,10 @@ class Comparison:
     @property
     def cannot_matter(self) -> list[str]:
         """Notes on terms that these loads say nothing of."""
-        evicted = any(
-            point.predicted.get("evicted_blocks") or point.predicted.get("preemptions") for point in self.points
-        )
-        peak = max((point.predicted.get("kv_usage_peak", 0.0) for point in self.points), default=0.0)
-        if evicted or peak >= _FULL:
+        predicted = [point.predicted for point in self.points]
+        if _kv_binds(predicted):
             return []
+        peak = max(metrics.get("kv_usage_peak", 0.0) for metrics in predicted)
         return [f"more KV blocks cannot matter: nothing was evicted, at most {peak:.0%} of them were in use"]
 
 
@@ -108,19 +107,29 @@ def compare(options: CompareOptions) -> Comparison:
     notes += [note for seeds in loads for note in seeds[0].notes]
     measured = [run.metrics for run in runs]
     names = () if options.quick else tuple(TERMS)
-    with progress_bar() as progress, Bench(base, document.source, loads, options.jobs) as bench:
-        done, of = 0, bench.simulations * (2 + simulations_of(names))
+    search = [[shortened(sent) for sent in seeds] for seeds in loads]
+    simulations = sum(map(len, loads))
+    with progress_bar() as progress:
+        done, of = 0, simulations * (3 + simulations_of(names))
 
         def told(more: int) -> None:
             nonlocal done
             done += more
             progress(min(done, of), of)
 
-        predicted, unlimited = bench.metrics([Asked(), Asked(unlimited_kv=True)], told)
-        refused = [point for point, metrics in enumerate(predicted) if not metrics.get("requests")]
-        if len(refused) == len(runs):
-            raise MeasurementError(_nothing_answered(runs[0], base))
-        refitted: list[Refitted] = refit(bench, measured, names, told) if names else []
+        with Bench(base, document.source, loads, options.jobs) as bench:
+            (predicted,) = bench.metrics([Asked()], told)
+            if not any(metrics.get("requests") for metrics in predicted):
+                raise MeasurementError(_nothing_answered(runs[0], base))
+            (unlimited,) = bench.metrics([Asked(unlimited_kv=True)], told) if _kv_binds(predicted) else (predicted,)
+        refitted: list[Refitted] = []
+        if names:
+            with Bench(base, document.source, search, options.jobs) as bench:
+                (short,) = bench.metrics([Asked()], told)
+                refitted = refit(bench, matched(measured, predicted, short), names, told)
+    if names and search != loads:
+        most = max(sent.requests for seeds in search for sent in seeds)
+        notes.append(f"the search for a cause sends the first requests of each point, {most:,} at most")
     seats = base.engine.scheduler.max_num_seqs
     points = [
         Point(run, seeds[0], regime_of(run.metrics, ours, free, seeds[0], seats), run.metrics, ours)
@@ -142,6 +151,14 @@ def _loads(runs: Sequence[MeasuredRun], base: Deployment, options: CompareOption
         more = range(1, options.seeds if first.drawn else 1)
         loads.append([first, *(sent_load(run, base.parts, seed, options.limit, shape) for seed in more)])
     return loads
+
+
+def _kv_binds(predicted: Sequence[Mapping[str, float]]) -> bool:
+    """Whether the size of the KV cache shows anywhere."""
+    return any(
+        metrics.get("evicted_blocks") or metrics.get("preemptions") or metrics.get("kv_usage_peak", 0.0) >= _FULL
+        for metrics in predicted
+    )
 
 
 def _nothing_answered(run: MeasuredRun, base: Deployment) -> str:
