@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from calibrate.compare.refit import Refitted
 
-_SMALL = 1.1  # where no group of metrics is off by more than this factor, there is nothing to explain
+_SMALL = 1.05  # where no group of metrics is off by more than this factor, there is nothing to explain
 _EXPLAINS = 0.5  # share of the error that a term must remove to be named
 _TIE = 0.05  # shares removed that are as good as the same
 _RIVAL = 0.2  # and nearly as good
