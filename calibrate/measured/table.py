@@ -39,15 +39,15 @@ def row_of(run: MeasuredRun) -> dict[str, Any]:
 
 
 def load_text(load: MeasuredLoad) -> str:
-    """Return the load in few words: `8 at once`, `10/s`, `10/s, <= 440`."""
+    """Return the load in few words: `8 at once`, `10/s`, `10/s ≤440`."""
     said = []
     if load.rate_per_s is not None and math.isfinite(load.rate_per_s):
         said.append(f"{load.rate_per_s:g}/s")
     if load.concurrency is not None:
-        said.append(f"<= {load.concurrency:,}" if said else f"{load.concurrency:,} at once")
+        said.append(f"≤{load.concurrency:,}" if said else f"{load.concurrency:,} at once")
     elif load.rate_per_s is not None and not said:
         said.append("all at once")
-    return ", ".join(said) or "not stated"
+    return " ".join(said) or "not stated"
 
 
 def as_csv(runs: Sequence[MeasuredRun]) -> str:
