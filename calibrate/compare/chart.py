@@ -1,6 +1,8 @@
 """Predicted and measured against load: TTFT and throughput; lines are predicted, hollow marks measured."""
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from textwrap import fill
 
 from matplotlib.axes import Axes
@@ -16,7 +18,8 @@ from sim.report.style import BLUE, CRIMSON, FAINT, INK, SAGE, SOFT, sheet
 _WIDTH_IN = 11.0
 _LATENCIES = ((("ttft_p50_s", "ttft_mean_s"), BLUE, "o"), (("ttft_p99_s", "ttft_p95_s", "ttft_p90_s"), CRIMSON, "D"))
 _RATES = ((("output_tokens_per_s",), SAGE, "s"), (("requests_per_s",), SAGE, "s"))
-_DECADES = 30.0  # of load or latency from which on an axis is logarithmic
+_DECADES = 30.0  # times from the lowest load to the highest, from which on the axis is logarithmic
+_ROOM = 0.07  # of the axis between two loads, for their labels
 
 Series = tuple[str, str, str]  # metric, colour, marker
 
@@ -59,7 +62,7 @@ def _draw(axes: Axes, points: Sequence[Point], series: Sequence[Series], label: 
         )  # fmt: skip
         drawn += [y for _, y in (*lines, *marks)]
     levels = sorted({point.sent.arrivals.level for point in points})
-    if levels[0] > 0 and levels[-1] > _DECADES * levels[0]:
+    if _is_geometric(levels):
         axes.set_xscale("log")
         axes.set_xticks(levels, [f"{level:.4g}" for level in levels])
         axes.minorticks_off()
@@ -76,6 +79,14 @@ def _draw(axes: Axes, points: Sequence[Point], series: Sequence[Series], label: 
     if beyond:
         axes.axvline(min(beyond), color=FAINT, linestyle=(0, (5, 3)), linewidth=1, zorder=1)
     axes.set_ylabel(label)
+
+
+def _is_geometric(levels: Sequence[float]) -> bool:
+    """Whether loads have room on a logarithmic axis, and need it."""
+    if levels[0] <= 0 or levels[-1] < _DECADES * levels[0]:
+        return False
+    logs = [math.log(level) for level in levels]
+    return min(after - before for before, after in pairwise(logs)) > _ROOM * (logs[-1] - logs[0])
 
 
 def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
