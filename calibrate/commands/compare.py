@@ -39,10 +39,10 @@ TERMS = ("kv_blocks", "prefill", "decode", "host", "client")
 def command(*, check: bool, **options: Any) -> None:
     """Set a scenario's prediction beside what load tests measured, and name what explains the gap.
 
-    MEASURED are result files or folders, of `vllm bench serve --save-result` and other tools. The same load is simulated
-    (lengths, concurrency, rate, listed requests; what a file leaves open is assumed and said), errors are printed by
-    metric and load point, and one term at a time is re-fitted: KV blocks, prefill rate, decode bandwidth, host time a
-    step, client.
+    MEASURED are result files or folders, of `vllm bench serve --save-result` and other tools. The same load is
+    simulated (lengths, concurrency, rate, listed requests; what a file leaves open is assumed and said), errors are
+    printed by metric and load point, and one term at a time is re-fitted: KV blocks, prefill rate, decode bandwidth,
+    host time a step, client.
 
     \b
       kvcliff compare scenarios/l4-qa-2k.yaml bench.json --out out/compare

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calibrate.compare.refit import Refitted
 
@@ -10,6 +10,9 @@ _SMALL = 1.05  # where no group of metrics is off by more than this factor, ther
 _EXPLAINS = 0.5  # share of the error that a term must remove to be named
 _TIE = 0.05  # shares removed that are as good as the same
 _RIVAL = 0.2  # and nearly as good
+_ALL = 0.9  # share removed after which no second term is looked for
+_GAP = 0.03  # nor below this mean error
+_HELPS = 0.1  # share of the error that a second term must remove beside the first
 _LEFT = 0.15  # a mean error that is still a gap
 
 
@@ -21,6 +24,7 @@ class Verdict:
     ranked: Sequence[Refitted]
     named: Sequence[Refitted]  # more than one: ties; none: nothing to explain, or none of them does
     sentence: str
+    second: Refitted | None = None  # what beside the best term removes the most, where that leaves much
 
     def removed(self, refitted: Refitted) -> float:
         """Return the share of the error that a term removes."""
@@ -60,6 +64,25 @@ def verdict_of(loss: float, misfits: Mapping[str, float], refitted: Sequence[Ref
     elif best.loss > _LEFT:
         sentence += f"; still {as_share(best.loss)} off on average, so it is not all"
     return Verdict(loss, ranked, tuple(named), sentence)
+
+
+def wants_a_second(verdict: Verdict) -> bool:
+    """Whether the best term leaves so much that another one may be wrong too."""
+    if not verdict.ranked or max(verdict.loss, 0) <= 0 or "nothing to explain" in verdict.sentence:
+        return False
+    best = verdict.ranked[0]
+    return best.loss > _GAP and 0 < verdict.removed(best) < _ALL
+
+
+def with_second(verdict: Verdict, refitted: Sequence[Refitted]) -> Verdict:
+    """Add the term that, re-fitted beside the best one, leaves the least; nothing where it hardly helps."""
+    second = min(refitted, key=lambda one: one.loss, default=None)
+    if second is None or verdict.removed(second) - verdict.removed(verdict.ranked[0]) < _HELPS:
+        return verdict
+    best = verdict.ranked[0]
+    said = f"{best.term.title} {best.shown} and {second.term.title} {second.shown} together remove"
+    sentence = f"{verdict.sentence}; {said} {verdict.removed(second):.0%}"
+    return replace(verdict, sentence=sentence, second=second)
 
 
 def as_share(loss: float) -> str:

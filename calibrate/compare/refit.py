@@ -60,15 +60,21 @@ class _Range:
 
 
 def refit(
-    bench: Bench, measured: Sequence[Metrics], names: Sequence[str], told: Told = lambda _: None
+    bench: Bench,
+    measured: Sequence[Metrics],
+    names: Sequence[str],
+    told: Told = lambda _: None,
+    given: tuple[Change, ...] = (),
 ) -> list[Refitted]:
-    """Return each term at its best value, in the order of `names`."""
-    (base,) = bench.metrics([Asked()])
-    searches = [_Search(_range(bench, TERMS[name], measured), base, measured) for name in names]
+    """Return each term at its best value, in the order of `names`; `given` changes stand beside it."""
+    (base,) = bench.metrics([Asked(given)])
+    searches = [_Search(_range(bench, TERMS[name], measured, given), base, measured) for name in names]
     for round_number in range(_HALVINGS + 1):
         places = [search.places(round_number) for search in searches]
         asked = [
-            Asked(Change(s.span.term.name, s.span.at(p))) for s, own in zip(searches, places, strict=True) for p in own
+            Asked((*given, Change(search.span.term.name, search.span.at(place))))
+            for search, own in zip(searches, places, strict=True)
+            for place in own
         ]
         found = iter(bench.metrics(asked, told))
         for search, own in zip(searches, places, strict=True):
@@ -123,11 +129,12 @@ class _Search:
         return abs(self.span.at(math.copysign(1, place)) - self.span.at(0)) if place else 1.0
 
 
-def _range(bench: Bench, term: Term, measured: Sequence[Metrics]) -> _Range:
+def _range(bench: Bench, term: Term, measured: Sequence[Metrics], given: tuple[Change, ...]) -> _Range:
     def farthest(value: float) -> float:
-        return _farthest(
-            lambda share: is_possible(bench.base, Change(term.name, _between(term, value, share)), bench.place)
-        )
+        def possible(share: float) -> bool:
+            return is_possible(bench.base, (*given, Change(term.name, _between(term, value, share))), bench.place)
+
+        return _farthest(possible)
 
     if not term.added:
         low = math.exp(farthest(1 / WIDEST) * math.log(WIDEST))

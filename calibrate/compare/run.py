@@ -13,11 +13,11 @@ import click
 from calibrate.compare.adjusted import check_refit_path, write_adjusted
 from calibrate.compare.check import failed_checks
 from calibrate.compare.errors import ErrorRow, error_rows, loss, median_error, misfits
-from calibrate.compare.explain import Verdict, verdict_of
+from calibrate.compare.explain import Verdict, verdict_of, wants_a_second, with_second
 from calibrate.compare.lengths import answer_shape
 from calibrate.compare.load import SentLoad, sent_load
 from calibrate.compare.points import Point, comparable, mismatches
-from calibrate.compare.refit import Refitted, refit, simulations_of
+from calibrate.compare.refit import Refitted, Told, refit, simulations_of
 from calibrate.compare.regimes import regime_of
 from calibrate.compare.search_load import matched, shortened
 from calibrate.compare.simulate import Asked, Bench
@@ -122,11 +122,12 @@ def compare(options: CompareOptions) -> Comparison:
             if not any(metrics.get("requests") for metrics in predicted):
                 raise MeasurementError(_nothing_answered(runs[0], base))
             (unlimited,) = bench.metrics([Asked(unlimited_kv=True)], told) if _kv_binds(predicted) else (predicted,)
-        refitted: list[Refitted] = []
+        off = misfits(measured, predicted)
+        verdict = None
         if names:
             with Bench(base, document.source, search, options.jobs) as bench:
                 (short,) = bench.metrics([Asked()], told)
-                refitted = refit(bench, matched(measured, predicted, short), names, told)
+                verdict = _explained(bench, matched(measured, predicted, short), off, told)
     if names and search != loads:
         most = max(sent.requests for seeds in search for sent in seeds)
         notes.append(f"the search for a cause sends the first requests of each point, {most:,} at most")
@@ -135,11 +136,20 @@ def compare(options: CompareOptions) -> Comparison:
         Point(run, seeds[0], regime_of(run.metrics, ours, free, seeds[0], seats), run.metrics, ours)
         for run, seeds, ours, free in zip(runs, loads, predicted, unlimited, strict=True)
     ]
-    off = misfits(measured, predicted)
-    verdict = verdict_of(loss(measured, predicted), off, refitted) if names else None
     return Comparison(
         base, document, points, error_rows(measured, predicted), off, verdict, tuple(dict.fromkeys(notes))
     )
+
+
+def _explained(bench: Bench, measured: Sequence[Mapping[str, float]], off: Mapping[str, float], told: Told) -> Verdict:
+    """Return which term explains the gap, and with which other, where one leaves much."""
+    (base,) = bench.metrics([Asked()])
+    verdict = verdict_of(loss(measured, base), off, refit(bench, measured, list(TERMS), told))
+    if not wants_a_second(verdict):
+        return verdict
+    best = verdict.ranked[0]
+    others = [one.term.name for one in verdict.ranked[1:] if not one.idle]
+    return with_second(verdict, refit(bench, measured, others, told, (best.change,)))
 
 
 def _loads(runs: Sequence[MeasuredRun], base: Deployment, options: CompareOptions) -> list[list[SentLoad]]:
@@ -260,18 +270,20 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "sentence": verdict.sentence,
         "named": [one.term.name for one in verdict.named],
         "mean_log_error": verdict.loss,
-        "terms": [
-            {
-                "term": one.term.name,
-                "value": one.value,
-                "unit": "s" if one.term.added else "x",
-                "mean_log_error": one.loss,
-                "removed": verdict.removed(one),
-                "at_bound": one.bound,
-                "changes_nothing": one.idle,
-            }
-            for one in verdict.ranked
-        ],
+        "second": None if verdict.second is None else _term_json(verdict, verdict.second),
+        "terms": [_term_json(verdict, one) for one in verdict.ranked],
+    }
+
+
+def _term_json(verdict: Verdict, one: Refitted) -> dict[str, Any]:
+    return {
+        "term": one.term.name,
+        "value": one.value,
+        "unit": "s" if one.term.added else "x",
+        "mean_log_error": one.loss,
+        "removed": verdict.removed(one),
+        "at_bound": one.bound,
+        "changes_nothing": one.idle,
     }
 
 

@@ -28,7 +28,7 @@ Told = Callable[[int], None]  # how many simulations more are done
 class Asked:
     """One variant of a deployment."""
 
-    change: Change | None = None
+    changes: tuple[Change, ...] = ()
     unlimited_kv: bool = False
 
 
@@ -92,7 +92,7 @@ class Bench:
         return [self._known[one] for one in asked]
 
     def _found(self, new: Sequence[Asked]) -> Iterator[list[Metrics]]:
-        parts = [changed(self.base, one.change) for one in new]
+        parts = [changed(self.base, *one.changes) for one in new]
         if self._pool is None and self._jobs > 1 and self._cost_s * len(new) > WORTH_WORKERS_S:
             self._pool = ProcessPoolExecutor(self._jobs, initializer=_start, initargs=(self.place, self._loads))
         if self._pool is not None:

@@ -9,7 +9,7 @@
 What a changed prediction is made of can be written down and loaded again: a profile, or a scenario's overrides.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -70,20 +70,23 @@ def as_profile(parts: Parts) -> Parts:
     return replace(parts, profile=roofline_profile(parts.gpu, parts.model, parts.scenario.weight_dtype))
 
 
-def changed(base: Deployment, change: Change | None) -> Parts:
-    """Return a deployment's parts with one term changed.
+def changed(base: Deployment, *changes: Change | None) -> Parts:
+    """Return a deployment's parts with terms changed.
 
     Raises a KvcliffError for a value that is impossible: a rate beyond the data sheet, too few blocks to start.
     """
     parts = as_profile(base.parts)
-    if change is None:
-        return parts
-    if change.term == KV_BLOCKS:
-        return with_blocks(parts, max(2, round(base.ledger.num_gpu_blocks * change.value)))
-    if change.term == CLIENT:
-        return _with_client(base, parts, change.value)
-    assert parts.profile is not None
-    return replace(parts, profile=_changed(parts, parts.profile, change))
+    for change in changes:
+        if change is None:
+            continue
+        if change.term == KV_BLOCKS:
+            parts = with_blocks(parts, max(2, round(base.ledger.num_gpu_blocks * change.value)))
+        elif change.term == CLIENT:
+            parts = _with_client(base, parts, change.value)
+        else:
+            assert parts.profile is not None
+            parts = replace(parts, profile=_changed(parts, parts.profile, change))
+    return parts
 
 
 def with_blocks(parts: Parts, blocks: int) -> Parts:
@@ -103,10 +106,10 @@ def in_scenario(parts: Parts, term: str) -> bool:
     return term == KV_BLOCKS or (term == CLIENT and parts.scenario.frontend is not None)
 
 
-def is_possible(base: Deployment, change: Change, place: str) -> bool:
+def is_possible(base: Deployment, changes: Sequence[Change], place: str) -> bool:
     """Whether an engine like that could be."""
     try:
-        assemble(changed(base, change), place)
+        assemble(changed(base, *changes), place)
     except KvcliffError:
         return False
     return True

@@ -12,8 +12,9 @@ from calibrate.compare.load import sent_load
 from calibrate.compare.refit import refit
 from calibrate.compare.run import CompareOptions, Comparison, compare
 from calibrate.compare.simulate import Asked, Bench
-from calibrate.compare.terms import CLIENT, DECODE, HOST, KV_BLOCKS, PREFILL, TERMS, Change
+from calibrate.compare.terms import CLIENT, DECODE, HOST, KV_BLOCKS, PREFILL, TERMS, Change, changed
 from sim.load import load_deployment
+from sim.setup import assemble
 
 L4 = Path(__file__).parents[3] / "scenarios" / "l4-qwen3-4b-fp8.yaml"
 H100 = Path(__file__).parents[3] / "scenarios" / "h100-qwen3-4b-fp8.yaml"
@@ -82,6 +83,19 @@ def test_a_planted_cause_is_found_in_a_file_of_vllm_bench(tmp_path: Path) -> Non
     assert found.verdict.named[0].term.name == DECODE
     assert found.verdict.named[0].value == pytest.approx(0.7, rel=0.1)
     assert any("more KV blocks cannot matter" in note for note in found.cannot_matter)
+
+
+def test_a_second_cause_is_found_beside_the_first(tmp_path: Path) -> None:
+    """A slower client and slower decoding: neither alone leaves little, both together do."""
+    base = load_deployment(L4)
+    slow_client = assemble(changed(base, Change(CLIENT, 0.4)), "planted")
+    runs = planted_runs(slow_client, Change(DECODE, 0.6), (1, 12), requests=30)
+    verdict = compared(tmp_path, [as_vllm_bench(run, detailed=True) for run in runs]).verdict
+    assert verdict is not None
+    assert verdict.second is not None
+    assert {verdict.ranked[0].term.name, verdict.second.term.name} == {CLIENT, DECODE}
+    assert verdict.removed(verdict.second) > 0.85
+    assert "together remove" in verdict.sentence
 
 
 def test_two_things_at_once_are_not_blamed_on_one(tmp_path: Path) -> None:
