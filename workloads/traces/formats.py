@@ -1,8 +1,26 @@
 """All formats by name; the first that recognises a file reads it. Adding one is a file with a `FORMAT`, and a line."""
 
-from workloads.traces import mooncake
+from workloads.traces import (
+    azure,
+    burstgpt,
+    conversation_replay,
+    mooncake,
+    shared_prefix,
+    vidur,
+    vllm_multi_turn,
+    workload_catalog,
+)
 from workloads.traces.format import Format
 
-_MODULES = (mooncake,)
+_MODULES = (
+    mooncake,
+    azure,
+    burstgpt,
+    vidur,
+    vllm_multi_turn,
+    conversation_replay,
+    shared_prefix,
+    workload_catalog,
+)
 
 FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in _MODULES}
