@@ -2,6 +2,8 @@
 
 from workloads.traces import (
     azure,
+    blis,
+    blis_trace,
     burstgpt,
     conversation_replay,
     lmcache,
@@ -26,6 +28,8 @@ _MODULES = (
     vllm_multi_turn,
     conversation_replay,
     shared_prefix,
+    blis_trace,
+    blis,
     workload_catalog,
 )
 
