@@ -18,10 +18,10 @@ SHAPES: dict[str, Callable[[np.random.Generator, float, int], NDArray[np.float64
 
 
 def arrivals_s(rng: np.random.Generator, kind: str, shape: float, count: int, window_s: float) -> NDArray[np.float64]:
-    """Return `count` times from 0 to `window_s`, ascending."""
+    """Return `count` times from 0 on, ascending, all before `window_s`."""
     gaps = SHAPES[kind](rng, shape, count + 1)
     whole = float(gaps.sum())
     if not 0 < whole < np.inf:  # shapes so small that every gap is nothing
         return np.sort(rng.uniform(0.0, window_s, count))
     ends: NDArray[np.float64] = np.cumsum(gaps[:-1])
-    return ends * (window_s / whole)
+    return np.minimum(ends * (window_s / whole), np.nextafter(window_s, 0.0))

@@ -104,6 +104,7 @@ def _drawn(
     if not count or lengths is None:
         return np.empty(0), np.empty(0), np.empty(0)
     at_s = window.start_s + arrivals_s(rng, window.pattern, window.shape, count, WINDOW_S)
+    at_s = np.minimum(at_s, np.nextafter(window.start_s + WINDOW_S, 0.0))  # a sum may round up into the next window
     inputs = lengths.inputs.draw(rng, count)
     for how_many, tokens in lengths.media:
         each = how_many.draw(rng, count)
