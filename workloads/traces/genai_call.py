@@ -93,7 +93,7 @@ def _tokens(attributes: Mapping[str, Any], keys: Sequence[str], least: int) -> i
             continue
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
             value = int(value)
-        if isinstance(value, float) and value.is_integer():
+        if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_TOKENS:
             raise CallFault(f"{key} {shown(value)} must be a whole number from 0 to {MOST_TOKENS:,}")
