@@ -32,7 +32,8 @@ def spec_document(reading: Reading, kind: type[T], *path: str) -> T:
     try:
         return msgspec.convert(value, kind, strict=False)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise reading.error(".".join([*path, json_fault(error)])) from None
+        inside = "." if path and "at `$." in str(error) else ": " if path else ""
+        raise reading.error(f"{'.'.join(path)}{inside}{json_fault(error)}") from None
 
 
 def yaml_keys(head: Head, *path: str) -> frozenset[str]:

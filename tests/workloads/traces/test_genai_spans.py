@@ -52,8 +52,8 @@ def test_usage_of_the_sample_is_taken() -> None:
     ]
     assert [one.session for one in requests] == [one["trace_id"] for one in spans]
     chat = [one for one in requests if one.session == "conversation_trace"]
-    assert [one.api_s for one in chat] == pytest.approx([1.0, 1.5, 1.5, 1.5])
-    assert [one.gap_s for one in chat[1:]] == pytest.approx([1.0, 0.5, 0.5])
+    assert [one.api_s for one in chat] == pytest.approx([1.0, 1.5, 1.8, 1.5])
+    assert [one.gap_s for one in chat[1:]] == pytest.approx([1.0, 0.5, 0.2])
     for before, after in pairwise(chat):
         assert shared_tokens(before, after) == before.prompt_tokens
         assert before.answer is not None
