@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Annotated
 
-import msgspec
 import numpy as np
 
 from workloads.errors import WorkloadError
@@ -14,6 +12,8 @@ from workloads.traces.request import MOST_TOKENS
 
 Draw = Callable[[np.random.Generator], int]
 _MOST_BINS = 100_000
+_MOST, _LEAST_MU = 1e9, -100.0
+_MOST_LENGTH = MOST_TOKENS - 1_000_000  # that a prefix may have
 _NEEDS = {
     "gaussian": ("mean", "std_dev", "min", "max"),
     "exponential": ("mean",),
@@ -28,7 +28,7 @@ class Lengths(Row, frozen=True, gc=False):
     """One distribution, as written."""
 
     type: str
-    params: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e9)]] | None = None
+    params: dict[str, float] | None = None
     file: str | None = None
 
     def draw(self, where: str) -> Draw:
@@ -38,15 +38,18 @@ class Lengths(Row, frozen=True, gc=False):
         missing = next((name for name in _NEEDS[kind] if name not in params), None)
         if missing:
             raise WorkloadError(f"{where}.params: key missing: {missing}, which {kind} needs")
+        for name, value in params.items():
+            if not (_LEAST_MU if name == "mu" else 0.0) <= value <= _MOST:
+                raise WorkloadError(f"{where}.params.{name[:40]} {value:g} must be a number from 0 to {_MOST:g}")
         if kind == "empirical":
             return _empirical(where, params)
-        low, high = params.get("min", 0.0), params.get("max", 0.0) or MOST_TOKENS
+        low, high = params.get("min", 0.0), params.get("max", 0.0) or _MOST
         if low > high:
             raise WorkloadError(f"{where}.params: min {low:g} is above max {high:g}")
         shape = _SHAPES[kind]
 
         def draw(rng: np.random.Generator) -> int:
-            return max(round(min(max(shape(params, rng), low), high, MOST_TOKENS)), 1)
+            return max(round(min(max(shape(params, rng), low), high, _MOST_LENGTH)), 1)
 
         return draw
 
@@ -75,7 +78,7 @@ def _empirical(where: str, params: dict[str, float]) -> Draw:
     """Return draws from weights by length, which are the parameters themselves."""
     if not params or len(params) > _MOST_BINS:
         raise WorkloadError(f"{where}.params: lengths and their weights are needed, up to {_MOST_BINS:,} of them")
-    wrong = next((key for key in params if not key.isascii() or not key.isdigit() or len(key) > len("10000000")), None)
+    wrong = next((key for key in params if not key.isascii() or not key.isdigit() or len(key) > 7), None)
     if wrong is not None:
         raise WorkloadError(f"{where}.params: {wrong[:30]!r} must be a number of tokens")
     weights = np.array(list(params.values()))

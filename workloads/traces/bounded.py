@@ -83,7 +83,7 @@ def _skew_normal(one: Bounded, rng: np.random.Generator) -> float:
 def _lognormal(one: Bounded, rng: np.random.Generator) -> float:
     if not one.std_dev:
         return one.mean
-    variance = math.log1p((one.std_dev / one.mean) ** 2)
+    variance = math.log1p(min(one.std_dev / one.mean, 1e100) ** 2)
     exponent = math.log(one.mean) - variance / 2 + math.sqrt(variance) * float(rng.standard_normal())
     return math.exp(min(exponent, 700.0))
 
@@ -109,7 +109,7 @@ def _bimodal(one: Bounded, rng: np.random.Generator) -> float:
     above, room = one.mean - one.low, one.high - one.low
     if above <= 0 or one.std_dev <= 0:
         return one.mean
-    share = max(above**2 / (above**2 + one.std_dev**2), above / room)
+    share = max((above / math.hypot(above, one.std_dev)) ** 2, above / room)
     return one.low + above / share if rng.random() < share else one.low
 
 

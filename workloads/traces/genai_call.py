@@ -40,7 +40,7 @@ class GenAiCall(NamedTuple):
 def is_call(span: Mapping[str, Any]) -> bool:
     """Tell a model call from spans of agents, tools and everything else."""
     attributes = span.get("attributes")
-    if not isinstance(attributes, Mapping) or attributes.get("gen_ai.operation.name") in _NO_CALLS:
+    if not isinstance(attributes, Mapping) or str(attributes.get("gen_ai.operation.name")) in _NO_CALLS:
         return False
     return any(key in attributes for key in (*_INPUT, *_OUTPUT, *_MESSAGES))
 

@@ -30,6 +30,8 @@ def drawn(one: Bounded, count: int = 20_000) -> np.ndarray:
         (Bounded("fixed", 10, 1024, 1, 200), 1, 0),
         (Bounded("skew_normal", -1e6, 1e6, 200, 80, 0.0), 200, 80),
         (constant(7), 7, 0),
+        (Bounded("lognormal", 0, 9, 1e-308, 1e9), 0.0, 0.0),
+        (Bounded("bimodal", 0, 1, 1e-300, 1e-300), 0.0, 0.0),
     ],
 )
 def test_moments_come_out(one: Bounded, mean: float, std_dev: float) -> None:
