@@ -1,7 +1,9 @@
 """All formats by name; the first that recognises a file reads it. Adding one is a file with a `FORMAT`, and a line."""
 
 from workloads.traces import (
+    agentic_rows,
     azure,
+    bailian,
     blis,
     blis_trace,
     burstgpt,
@@ -11,14 +13,22 @@ from workloads.traces import (
     otel,
     servegen,
     shared_prefix,
+    tracelab_csv,
+    tracelab_jsonl,
     vidur,
     vllm_multi_turn,
+    weka,
     workload_catalog,
 )
 from workloads.traces.format import Format
 
 _MODULES = (
     mooncake,
+    agentic_rows,
+    bailian,
+    weka,
+    tracelab_csv,
+    tracelab_jsonl,
     azure,
     burstgpt,
     vidur,
@@ -28,9 +38,9 @@ _MODULES = (
     vllm_multi_turn,
     conversation_replay,
     shared_prefix,
+    workload_catalog,
     blis_trace,
     blis,
-    workload_catalog,
 )
 
 FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in _MODULES}
