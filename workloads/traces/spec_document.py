@@ -1,5 +1,6 @@
 """Files that describe a load in one YAML or JSON value: small, flat, checked, errors with the key's path."""
 
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ MOST_SPEC_BYTES = 2**20  # people write these by hand
 _MOST_NODES = 200_000  # with every alias written out
 _MOST_DEPTH = 40
 _SUFFIXES = {".yaml", ".yml"}
+_LIKE_YAML = re.compile(r"^(api|clients|cohorts|data|inference_perf|load|trace_version|version)\s*:", re.MULTILINE)
 
 
 def spec_document(reading: Reading, kind: type[T], *path: str) -> T:
@@ -40,7 +42,7 @@ def yaml_keys(head: Head, *path: str) -> frozenset[str]:
     """Return the keys of a YAML or JSON file, or of what it holds under a path; nothing for files of other kinds."""
     value = head.first
     if value is None:
-        if not _SUFFIXES & set(head.path.suffixes):
+        if not _SUFFIXES & set(head.path.suffixes) and not _LIKE_YAML.search(head.text):
             return frozenset()
         value = _yaml_of(head.path, head.path.stat().st_mtime_ns)
     for key in path:

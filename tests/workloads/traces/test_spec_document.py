@@ -1,5 +1,6 @@
 """YAML and JSON that describe a load: what is refused before anything is built of it."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,13 @@ def test_a_configuration_is_recognised_however_it_is_written(tmp_path: Path, tex
     path.write_text(text, encoding="utf-8")
     assert opened(path).format.name == "conversation-replay"
     assert len(read(path)) == 20
+
+
+def test_a_name_without_an_ending_is_enough(tmp_path: Path) -> None:
+    """Also packed."""
+    (tmp_path / "plain").write_text(GOOD)
+    (tmp_path / "packed.yaml.gz").write_bytes(gzip.compress(GOOD.encode()))
+    assert [len(read(tmp_path / name)) for name in ("plain", "packed.yaml.gz")] == [20, 20]
 
 
 @pytest.mark.parametrize(
