@@ -205,3 +205,7 @@ def test_a_table_is_normalised() -> None:
     assert table is not None
     assert table.mean == pytest.approx(25)
     assert weight_table("{}", 100) is None
+    for text in ("{10: .25, 30: .75,}", " {10 : 1, 30: 3.0e0}", "{10: 9, 10: 1, 30: 3}"):
+        other = weight_table(text, 100)
+        assert other is not None
+        assert other.below.tolist() == table.below.tolist()
