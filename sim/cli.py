@@ -139,6 +139,15 @@ def _scenarios(function: Any) -> Any:
     help="Write every turn of one load level here as it ends, and not to turns.csv: memory stays small however long "
     "the run is. FILE.steps.parquet gets the steps.",
 )
+@click.option(
+    "--export",
+    "exports",
+    multiple=True,
+    metavar="FORMAT:FILE",
+    help="Write the first seed of each load level as a real tool would have: vllm-bench (a JSON line a level), "
+    "vllm-bench-detailed, aiperf (profile_export.jsonl) or prometheus (vLLM's /metrics); {level} in FILE gives each "
+    "level its own. Repeatable.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def run(
     scenarios: tuple[Path, ...],
@@ -152,6 +161,7 @@ def run(
     check: bool,
     out: Path | None,
     records: Path | None,
+    exports: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Simulate scenarios: table, knee and its cause, SLO capacity.
@@ -171,6 +181,7 @@ def run(
         as_json=as_json,
         check=check,
         records=records,
+        exports=exports,
         jobs=jobs,
     )
     failed = run_command(options)
