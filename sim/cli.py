@@ -249,6 +249,60 @@ def sweep(*, points: str | None, quick: bool, **flags: Any) -> None:
 
 
 @main.command()
+@click.argument("source", metavar="SCENARIO|TRACE", type=click.Path(path_type=Path))
+@click.option(
+    "--as",
+    "form",
+    required=True,
+    type=click.Choice(("mooncake", "agentic-rows", "weka", "conversation-replay", "vllm-bench")),
+    help="mooncake: requests at their times. agentic-rows: AIPerf's sessions, new tokens and pauses. weka: sessions "
+    "with subagents, a .jsonl or a folder. conversation-replay: inference-perf's YAML. vllm-bench: a script of "
+    "commands, with the traces it replays beside it.",
+)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write.",
+)
+@click.option("--level", type=click.IntRange(1, _MOST_SESSIONS), help="Load level.  [default: the largest; or all]")
+@click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Of what is drawn.")
+@click.option("--sessions", type=click.IntRange(1, _MOST_SESSIONS), help="Only so many sessions, or that many drawn.")
+@click.option(
+    "--times",
+    type=click.Choice(("recorded", "simulated")),
+    help="Where times are from: of a trace its own; of a scenario only a simulation has them.",
+)
+@click.option(
+    "--block-tokens", type=click.IntRange(1, 2**20), help="Of hash ids.  [default: the trace's, the format's]"
+)
+@click.option("--format", "trace_format", metavar="NAME", help="Of the trace.  [default: recognised]")
+@click.option("--limit", type=click.IntRange(1), help="Only so many of a trace's first requests.")
+@click.option("--skip-bad-rows", is_flag=True, help="Count a trace's bad rows instead of refusing the file.")
+@_overrides
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def export(
+    source: Path,
+    form: str,
+    output: Path,
+    block_tokens: int | None,
+    *,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Write a load so that a real server can be sent the same.
+
+    A scenario's sessions are drawn as a simulation draws them; a trace's are kept as they are.
+    """
+    from sim.commands.export import ExportOptions, export_command
+    from sim.commands.export_source import SourceOptions
+
+    export_command(ExportOptions(SourceOptions(source, **flags), form, output, block_tokens, as_json))
+
+
+@main.command()
 @click.argument("recording", type=click.Path(path_type=Path))
 def steps(recording: Path) -> None:
     """Print the scheduler's decisions for a recording.

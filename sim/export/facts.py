@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from sim.engine.record import TurnRecord
+from sim.export.model_id import model_id
 from sim.results.metrics import Slo
 from sim.scenario import ClosedLoopSpec, TraceSpec, load_unit
 from sim.setup import MAIN, Deployment
@@ -68,7 +69,7 @@ def facts_of(deployment: Deployment, level: int, seed: int) -> Facts:
         per_s = getattr(population.arrivals, "rate_per_s", None)
     settings = deployment.ledger.settings
     return Facts(
-        model=scenario.model,
+        model=model_id(scenario.model),
         population=MAIN,
         scenario=scenario.name,
         profile=scenario.profile,

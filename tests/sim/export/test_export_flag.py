@@ -147,7 +147,9 @@ def test_a_page_has_the_servers_families(exported: Callable[..., Any]) -> None:
     left = {name for name in real if name not in mine and name.startswith("vllm:") and not name.endswith("_created")}
     unknown = ("vllm:estimated_", "vllm:kv_block_", "vllm:iteration_tokens_total")
     assert [name for name in left if not name.startswith(unknown)] == []
-    short = {name.replace("Qwen3-4B", "example-model") for name in series_of(ours) if "cache_config_info" not in name}
+    short = {
+        name.replace("Qwen/Qwen3-4B", "example-model") for name in series_of(ours) if "cache_config_info" not in name
+    }
     missing = short - set(series_of(theirs))
     assert missing == set(), "series that the server does not have"
 
@@ -157,7 +159,7 @@ def test_a_page_counts_what_the_run_did(exported: Callable[..., Any]) -> None:
     points, folder = exported("prometheus:{}/{level}.prom")
     for point in points:
         series = series_of((folder / f"{point['sessions']}.prom").read_text(encoding="utf-8"))
-        labels = '{engine="0",model_name="Qwen3-4B"}'
+        labels = '{engine="0",model_name="Qwen/Qwen3-4B"}'
         hit, asked = (series[f"vllm:prefix_cache_{name}_total{labels}"] for name in ("hits", "queries"))
         assert hit / asked == pytest.approx(point["prefix_hit_rate"])
         assert series[f"vllm:generation_tokens_total{labels}"] == 5 * point["requests"]
@@ -189,7 +191,7 @@ def test_a_run_that_is_cut_off_tells_what_is_under_way(small: Path, tmp_path: Pa
     (point,) = json.loads(result.stdout)["points"]
     (line,) = lines_of(files[1])
     series = series_of(files[0].read_text(encoding="utf-8"))
-    under_way = sum(series[f'vllm:num_requests_{name}{{engine="0",model_name="Qwen3-4B"}}'] for name in RUNNING)
+    under_way = sum(series[f'vllm:num_requests_{name}{{engine="0",model_name="Qwen/Qwen3-4B"}}'] for name in RUNNING)
     assert point["unfinished"] > 0
     assert line["unfinished"] == f"{point['unfinished']:.0f}"
     assert under_way <= point["unfinished"]
