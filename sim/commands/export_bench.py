@@ -6,9 +6,9 @@ from pathlib import Path
 
 from sim.commands.export_files import LINES, check_output, write_lines, write_text
 from sim.commands.export_source import SIMULATED, ScenarioSource, Source, TraceSource
+from sim.commands.progress import progress_bar
 from sim.export.bench_flags import common, requests_at, single_turns, timed
 from sim.export.serve_flags import serve_command, weights_remark
-from sim.commands.progress import progress_bar
 from workloads.export.blocks import BlockNames
 from workloads.export.mooncake import mooncake_rows
 from workloads.export.summary import Summary
