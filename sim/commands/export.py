@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,16 +12,27 @@ from sim.commands.export_files import LINES, check_output, write_folder, write_l
 from sim.commands.export_source import ScenarioSource, Source, SourceOptions, TraceSource, source_of
 from sim.errors import ScenarioError
 from sim.scenario import load_unit
+from workloads.agent import AgentWorkload
+from workloads.errors import WorkloadError
 from workloads.export.agentic_rows import agentic_rows
 from workloads.export.blocks import BlockNames
 from workloads.export.conversation import conversations
-from workloads.export.conversation_replay import Stage, fitted, of_workload, replay_document
+from workloads.export.conversation_replay import (
+    Conversations,
+    Stage,
+    check_answers_return,
+    fitted,
+    of_workload,
+    replay_document,
+)
 from workloads.export.mooncake import mooncake_rows
 from workloads.export.summary import Summary
 from workloads.export.weka import BLOCK_TOKENS as WEKA_BLOCK_TOKENS
 from workloads.export.weka import weka_sessions
+from workloads.span import total_tokens
 from workloads.traces.request import BlockIds, TraceRequest
 
+_FITTED_SESSIONS = 400
 MOONCAKE_BLOCK_TOKENS = 512  # what its readers assume
 ANY_MODEL = "MODEL"
 
@@ -65,8 +77,9 @@ def _mooncake(source: Source, options: ExportOptions, summary: Summary) -> list[
 
 
 def _agentic_rows(source: Source, options: ExportOptions, summary: Summary) -> list[Path]:
-    if isinstance(source, ScenarioSource) and source.deployment.scenario.workload is not None:
-        of_workload(source.deployment.load_at(_level(source)).populations[0].workload)  # answers must come back
+    if isinstance(source, ScenarioSource):
+        for population in source.populations(_level(source)):
+            check_answers_return(population.workload)
     sessions = conversations(_requests(source), options.source.sessions)
     size = options.block_tokens or MOONCAKE_BLOCK_TOKENS
     clock = source.has_clock if isinstance(source, TraceSource) else True
@@ -78,8 +91,8 @@ def _agentic_rows(source: Source, options: ExportOptions, summary: Summary) -> l
 def _weka(source: Source, options: ExportOptions, summary: Summary) -> list[Path]:
     sessions = conversations(_requests(source), options.source.sessions)
     shared = 0
-    if isinstance(source, ScenarioSource) and source.deployment.scenario.workload is not None:
-        shared = source.deployment.scenario.workload.shared_prefix_tokens
+    if isinstance(source, ScenarioSource):
+        shared = sum(total_tokens(one.workload.prefix) for one in source.populations(_level(source))[:1])
     size = options.block_tokens or WEKA_BLOCK_TOKENS
     objects = weka_sessions(sessions, summary, model=_model(source), shared_tokens=shared, block_tokens=size)
     if shared:
@@ -95,15 +108,13 @@ def _conversation_replay(source: Source, options: ExportOptions, summary: Summar
 
     longest: int | None = None
     if isinstance(source, ScenarioSource):
-        if source.deployment.scenario.workload is None:
-            raise ScenarioError(f"{source.name}: its load is a trace: export the trace itself")
         levels = source.levels
-        drawn = of_workload(source.deployment.load_at(levels[0]).populations[0].workload)
+        drawn = _described(source, summary)
         stop = source.deployment.scenario.stop
         each = (stop.sessions_per_client if stop is not None else None) or 1
         count = options.source.sessions or max(levels) * each
         longest = source.deployment.scenario.engine.max_model_len
-        if not source.deployment.load_at(levels[0]).populations[0].clients:
+        if not source.populations(levels[0])[0].clients:
             summary.note("sessions that arrive at a rate become as many at once: set concurrency_level yourself")
     else:
         found = conversations(source.requests(), options.source.sessions)
@@ -117,6 +128,18 @@ def _conversation_replay(source: Source, options: ExportOptions, summary: Summar
     write_text(options.output, header + yaml.safe_dump(document, sort_keys=False))
     summary.note("conversations are drawn from the distributions by the tool itself: alike, not the same")
     return [options.output]
+
+
+def _described(source: ScenarioSource, summary: Summary) -> Conversations:
+    """Return a scenario's distributions; fitted to drawn sessions where the tool has no names for them."""
+    workload = source.populations(source.levels[0])[0].workload
+    check_answers_return(workload)
+    if isinstance(workload, AgentWorkload):
+        with suppress(WorkloadError):
+            return of_workload(workload)
+    many = replace(source, sessions=_FITTED_SESSIONS, times=None)
+    summary.note(f"lognormals fitted to {_FITTED_SESSIONS} sessions, for the tool has no such distributions")
+    return fitted(conversations(many.requests(source.levels[0])), Summary())
 
 
 def _vllm_bench(source: Source, options: ExportOptions, summary: Summary) -> list[Path]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sim.commands.levels import levels_of
+from sim.engine.clients import Population
 from sim.errors import ScenarioError
 from sim.export.model_id import model_id
 from sim.export.sessions import drawn, simulated
@@ -69,6 +70,13 @@ class ScenarioSource:
     def model(self) -> str:
         """What a server calls the model."""
         return model_id(self.deployment.scenario.model)
+
+    def populations(self, level: int) -> Sequence[Population]:
+        """Return who sends sessions; raises ScenarioError for a load that is a trace."""
+        found = self.deployment.load_at(level).populations
+        if not found:
+            raise ScenarioError(f"{self.name}: its load is a trace: export the trace itself")
+        return found
 
     def requests(self, level: int) -> Sequence[TraceRequest]:
         """Return the requests at a level, with times if they are simulated or a trace's."""

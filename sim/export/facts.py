@@ -6,8 +6,9 @@ from importlib.metadata import version
 from sim.engine.record import TurnRecord
 from sim.export.model_id import model_id
 from sim.results.metrics import Slo
-from sim.scenario import ClosedLoopSpec, TraceSpec, load_unit
+from sim.scenario import ClosedLoopSpec, load_unit
 from sim.setup import MAIN, Deployment
+from workloads.agent import AgentWorkload
 
 TOOL = f"kvcliff {version('kvcliff')}"
 EPOCH_S = 946_684_800  # 2000-01-01 00:00 UTC: where a run's clock stands at its start, so that bytes are reproducible
@@ -27,7 +28,7 @@ class Facts:
     seed: int
     clients: int | None  # closed loop: so many at once
     sessions_per_s: float | None  # open loop
-    turns_per_session: float
+    turns_per_session: float | None  # None: not known before sessions are drawn
     slo: Slo
     num_gpu_blocks: int
     block_size: int
@@ -48,10 +49,10 @@ class Facts:
         }
 
     def requests_per_s(self, sent: list[TurnRecord]) -> float | None:
-        """Return the rate of an open loop, or None of a closed one; a trace's is that of what was sent."""
+        """Return the rate of an open loop, or None of a closed one; where nobody set it, that of what was sent."""
         if self.clients is not None:
             return None
-        if self.sessions_per_s is not None:
+        if self.sessions_per_s is not None and self.turns_per_session is not None:
             return self.sessions_per_s * self.turns_per_session
         span_s = sent[-1].arrival_s - sent[0].arrival_s if sent else 0.0
         return (len(sent) - 1) / span_s if span_s else None
@@ -62,10 +63,10 @@ def facts_of(deployment: Deployment, level: int, seed: int) -> Facts:
     scenario, engine = deployment.scenario, deployment.scenario.engine
     load = scenario.load
     closed = isinstance(load, ClosedLoopSpec)
-    per_s, turns = None, 1.0
-    if not isinstance(load, TraceSpec):
-        population = deployment.load_at(level).populations[0]
-        turns = population.workload.turns.mean
+    per_s: float | None = None
+    turns: float | None = None
+    for population in deployment.load_at(level).populations[:1]:
+        turns = population.workload.turns.mean if isinstance(population.workload, AgentWorkload) else None
         per_s = getattr(population.arrivals, "rate_per_s", None)
     settings = deployment.ledger.settings
     return Facts(

@@ -26,13 +26,15 @@ def drawn(deployment: Deployment, level: int, seed: int, sessions: int | None) -
     """
     load = deployment.load_at(level)
     if not load.populations:
-        raise ScenarioError(f"{deployment.scenario.name}: its load is a trace: export the trace itself")
+        raise _is_trace(deployment)
     population = load.populations[0]
     each = load.stop.sessions_per_client or 1
     wanted = level * each if sessions is None else sessions
     streams = _closed(population, seed) if population.clients else _open(population, seed)
     found: list[TraceRequest] = []
     for session, _ in zip(streams, range(wanted), strict=False):
+        if not isinstance(session, Session):
+            raise _is_trace(deployment)
         found += _turns(session, len(found))
     return found
 
@@ -53,6 +55,8 @@ def simulated(deployment: Deployment, level: int, seed: int) -> tuple[list[Trace
     turns: dict[tuple[str, int], TraceRequest] = {}
     for index, population in enumerate(load.populations):
         for session in _sent(population, index, seed, names):
+            if not isinstance(session, Session):
+                raise _is_trace(deployment)
             turns |= {(session.name, number): turn for number, turn in enumerate(_turns(session, 0))}
     sent: list[TraceRequest] = []
     refused = 0
@@ -64,6 +68,10 @@ def simulated(deployment: Deployment, level: int, seed: int) -> tuple[list[Trace
         assert turn.prompt_tokens == record.prompt_tokens, "drawn otherwise than simulated"
         sent.append(turn._replace(row=len(sent) + 1, at_s=record.arrival_s, api_s=_took_s(record)))
     return sent, refused
+
+
+def _is_trace(deployment: Deployment) -> ScenarioError:
+    return ScenarioError(f"{deployment.scenario.name}: its load is a trace: export the trace itself")
 
 
 def _took_s(record: TurnRecord) -> float | None:

@@ -35,13 +35,16 @@ class Stage(NamedTuple):
     requests: int
 
 
-def of_workload(workload: AgentWorkload) -> Conversations:
-    """Return the distributions a workload draws from.
+def check_answers_return(workload: object) -> None:
+    """Raise WorkloadError if answers do not come back in the next prompt, as they always do in tools that talk."""
+    if not getattr(workload, "keeps_output", True):
+        raise WorkloadError(
+            "keeps_output is false, and this tool always sends answers back; mooncake and weka hold such prompts"
+        )
 
-    Raises WorkloadError if answers do not come back in the next prompt, as they always do in that tool.
-    """
-    if not workload.keeps_output:
-        raise WorkloadError("keeps_output is false, and a conversation replay always sends answers back")
+
+def of_workload(workload: AgentWorkload) -> Conversations:
+    """Return the distributions a workload draws from; raises WorkloadError for one that the tool has no name for."""
     pauses = workload.think_s.mean > 0
     return Conversations(
         shared_tokens=workload.shared_prefix_tokens,
