@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workloads.errors import WorkloadError
+from workloads.traces.csv_rows import BadCell, csv_rows
+from workloads.traces.format import Format, Head
+from workloads.traces.reading import Reading
+from workloads.traces.request import TraceRequest
 from workloads.traces.row import MOST_TOKENS, TraceRow
 
 if TYPE_CHECKING:
@@ -87,3 +91,23 @@ def _place(where: str, column: str, header: Sequence[str]) -> int:
     near = get_close_matches(column, header, n=1, cutoff=0.5)
     hint = f" ({near[0]!r} is not it)" if near else f"; a header of {', '.join(COLUMNS)} is needed"
     raise WorkloadError(f"{where}: column {column!r} is missing{hint}")
+
+
+def recognises(head: Head) -> bool:
+    """Tell by the columns."""
+    return set(COLUMNS) <= set(head.header)
+
+
+def read(reading: Reading) -> Iterator[TraceRequest]:
+    """Yield the requests, which have lengths alone."""
+    reading.note("lengths alone: the trace tells no content, so no hits can be known")
+    for row in csv_rows(reading, COLUMNS):
+        try:
+            request = TraceRequest(row.number, row.tokens(PROMPT), row.tokens(OUTPUT), row.seconds(ARRIVED))
+        except BadCell as error:
+            reading.bad(row.number, str(error))
+            continue
+        yield request
+
+
+FORMAT = Format("vidur", "Vidur CSV", recognises, read)
