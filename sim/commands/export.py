@@ -82,8 +82,7 @@ def _agentic_rows(source: Source, options: ExportOptions, summary: Summary) -> l
             check_answers_return(population.workload)
     sessions = conversations(_requests(source), options.source.sessions)
     size = options.block_tokens or MOONCAKE_BLOCK_TOKENS
-    clock = source.has_clock if isinstance(source, TraceSource) else True
-    write_lines(options.output, agentic_rows(sessions, BlockNames(size), summary, clock=clock))
+    write_lines(options.output, agentic_rows(sessions, BlockNames(size), summary, clock=_has_clock(source)))
     summary.note(f"ids are of {size}-token blocks; rows after a session's first hold what is new alone")
     return [options.output]
 
@@ -94,7 +93,14 @@ def _weka(source: Source, options: ExportOptions, summary: Summary) -> list[Path
     if isinstance(source, ScenarioSource):
         shared = sum(total_tokens(one.workload.prefix) for one in source.populations(_level(source))[:1])
     size = options.block_tokens or WEKA_BLOCK_TOKENS
-    objects = weka_sessions(sessions, summary, model=_model(source), shared_tokens=shared, block_tokens=size)
+    objects = weka_sessions(
+        sessions,
+        summary,
+        model=_model(source),
+        shared_tokens=shared,
+        block_tokens=size,
+        clock=_has_clock(source),
+    )
     if shared:
         summary.note(f"ids mean something within a session alone; the {shared:,} tokens all share are system_tokens")
     if options.output.suffix == LINES:
@@ -172,6 +178,10 @@ def _level(source: ScenarioSource) -> int:
             f"{source.levels[-1]} {load_unit(source.deployment.scenario.load)}: the largest; --level N for another"
         )
     return source.levels[-1]
+
+
+def _has_clock(source: Source) -> bool:
+    return source.has_clock if isinstance(source, TraceSource) else True
 
 
 def _model(source: Source) -> str:

@@ -4,7 +4,7 @@ The server's own answer joins the context there, so a format row cannot say that
 leaves the context again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from workloads.errors import WorkloadError
 from workloads.export.blocks import BlockNames
@@ -14,33 +14,25 @@ from workloads.export.summary import Summary, counted
 
 
 def agentic_rows(
-    sessions: Iterable[Conversation], names: BlockNames, summary: Summary, *, clock: bool
+    sessions: Sequence[Conversation], names: BlockNames, summary: Summary, *, clock: bool
 ) -> Iterator[Row]:
     """Yield the rows, one session after another; `clock`: times of sessions count from one start.
 
-    Raises WorkloadError where a turn has no pause before it, since then nobody can tell when to send it.
+    Raises WorkloadError where no turn has a pause before it, since then nobody can tell when to send any.
     """
-    clipped = turns = 0
+    clipped = unknown = further = 0
     for session in flattened(sessions):
         context = 0
-        name = session.name if session.turns[0].file is None else f"{session.turns[0].file}:{session.name}"
         for number, request in enumerate(session.turns):
-            think_s = session.think_s(number)
-            row: Row = {"session_id": name, "input_length": request.prompt_tokens}
-            hit_tokens = 0
+            row: Row = {"session_id": session.name, "input_length": request.prompt_tokens}
             if number:
-                if think_s is None:
-                    raise WorkloadError(
-                        f"session {session.name[:60]!r}, turn {number + 1}: how long its client waited is not told, "
-                        "and these rows need it; mooncake rows go by times alone"
-                    )
                 new = request.prompt_tokens - context
-                turns += 1
-                clipped += new < 1
                 row["input_length"] = max(new, 1)
                 row["output_length"] = request.output_tokens
-                row["hash_ids"] = names.fresh(max(new, 1), (request.file, session.name, number))
-                row["delay"] = milliseconds(think_s)
+                row["hash_ids"] = names.fresh(max(new, 1), (session.name, number))
+                think_s = session.think_s(number)
+                row["delay"] = milliseconds(think_s or 0.0)
+                further, clipped, unknown = further + 1, clipped + (new < 1), unknown + (think_s is None)
                 hit_tokens = min(context, request.prompt_tokens)
             else:
                 row["output_length"] = request.output_tokens
@@ -52,6 +44,13 @@ def agentic_rows(
             yield row
         if session.children:
             summary.note("subagents are sessions of their own, which nobody waits for")
+    if unknown and unknown == further:
+        raise WorkloadError(
+            "how long clients waited before their next turn is not told, and these rows need it; mooncake rows go by "
+            "times alone"
+        )
+    if unknown:
+        summary.note(f"{counted(unknown, further, 'pauses are not told')}: they are 0")
     if clipped:
-        share = counted(clipped, turns, "turns add less than the answer before them")
+        share = counted(clipped, further, "turns add less than the answer before them")
         summary.note(f"{share}, which these rows always keep: their prompts come out longer than they were")

@@ -18,14 +18,24 @@ _DIGITS = 6  # of a second
 
 
 def weka_sessions(
-    sessions: Iterable[Conversation], summary: Summary, *, model: str, shared_tokens: int, block_tokens: int
+    sessions: Iterable[Conversation],
+    summary: Summary,
+    *,
+    model: str,
+    shared_tokens: int,
+    block_tokens: int,
+    clock: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Yield an object a session; `shared_tokens` are in front of every prompt beside what the requests tell."""
-    for number, session in enumerate(sessions, 1):
+    """Yield an object a session; `shared_tokens` are in front of every prompt beside what the requests tell.
+
+    `clock`: times of all sessions, subagents too, count from one start.
+    """
+    for session in sessions:
         first = session.turns[0]
-        scope = _Scope(BlockNames(block_tokens, 1, partial=False), summary, model, first.at_s)
+        start_s = first.at_s if clock else None
+        scope = _Scope(BlockNames(block_tokens, 1, partial=False), summary, model, start_s)
         yield {
-            "id": session.name if first.file is None else f"trace_{number:04d}",
+            "id": session.name,
             "models": [model],
             "block_size": block_tokens,
             "hash_id_scope": "local",
@@ -37,39 +47,37 @@ def weka_sessions(
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """One session with its subagents: ids and times count within it."""
+    """One session with its subagents: ids count within it, and times from its start."""
 
     names: BlockNames
     summary: Summary
     model: str
-    start_s: float | None  # on the trace's clock
+    start_s: float | None  # on the clock that all sessions share, if they do
 
     def requests(self, session: Conversation, began_s: float = 0.0) -> Iterator[dict[str, Any]]:
         """Yield the turns in order, subagents before the turn that waits for them."""
         children = sorted(session.children, key=lambda one: one.after)
-        now_s = began_s
+        first_s = session.turns[0].at_s
+        origin_s = self.start_s if self.start_s is not None or first_s is None else first_s - began_s
+        now_s = began_s  # when the answer before was over, as far as that is known
         for number, request in enumerate(session.turns):
-            think_s = session.think_s(number)
-            if number:
-                now_s += (session.turns[number - 1].api_s or 0.0) + (think_s or 0.0)
             while children and children[0].after <= number:
-                yield self._subagent(children.pop(0), now_s)
-            yield self._request(request, self._time_s(request, now_s), think_s)
+                yield self._subagent(children.pop(0), session, now_s)
+            think_s = session.think_s(number)
+            known = request.at_s is not None and origin_s is not None
+            at_s = (request.at_s or 0.0) - (origin_s or 0.0) if known else now_s + (think_s or 0.0)
+            yield self._request(request, at_s, think_s)
+            now_s = at_s + (request.api_s or 0.0)
         for child in children:
-            yield self._subagent(child, now_s)
-
-    def _time_s(self, request: TraceRequest, else_s: float) -> float:
-        return else_s if self.start_s is None or request.at_s is None else request.at_s - self.start_s
+            yield self._subagent(child, session, now_s)
 
     def _request(self, request: TraceRequest, at_s: float, think_s: float | None) -> dict[str, Any]:
         # Ids are local, so the front that other sessions share needs none of its own.
         ids, hit_tokens = self.names.of(request._replace(shared_tokens=0))
         self.summary.add(request, hit_tokens)
-        if request.api_s is None:
-            self.summary.note("server times are not known: api_time is 0")
         driven = {HUMAN: ["text"], TOOL: ["tool_result"]}
         found: dict[str, Any] = {
-            "t": round(at_s, _DIGITS),
+            "t": round(max(at_s, 0.0), _DIGITS),
             "type": "s",
             "model": self.model,
             "in": request.prompt_tokens,
@@ -78,21 +86,22 @@ class _Scope:
             "input_types": driven.get(request.driver or "", []),
             "output_types": ["text"],
             "stop": "",
-            "api_time": round(request.api_s or 0.0, _DIGITS),
         }
-        if think_s is not None:
-            found["think_time"] = round(think_s, _DIGITS)
+        for name, value_s in (("api_time", request.api_s), ("think_time", think_s)):
+            if value_s is not None:
+                found[name] = round(value_s, _DIGITS)
         return found
 
-    def _subagent(self, child: Conversation, at_s: float) -> dict[str, Any]:
+    def _subagent(self, child: Conversation, parent: Conversation, at_s: float) -> dict[str, Any]:
         requests = list(self.requests(child, at_s))
         first, last = requests[0], requests[-1]
+        ended_s = last["t"] + last.get("api_time", 0.0)
         return {
             "t": first["t"],
             "type": "subagent",
-            "agent_id": child.name,
+            "agent_id": child.name.removeprefix(f"{parent.name}/"),
             "subagent_type": "unknown",
-            "duration_ms": round((last["t"] + last.get("api_time", 0.0) - first["t"]) * 1e3),
+            "duration_ms": round((ended_s - first["t"]) * 1e3),
             "total_tokens": sum(one.prompt_tokens + one.output_tokens for one in child.turns),
             "tool_use_count": len(child.turns) - 1,
             "status": "completed",
