@@ -77,7 +77,9 @@ def _of_scenario(
                 words, count = timed(Path(path.name), size), len(requests)
                 summary.note("times are those at which the simulation sent each request")
                 summary.note(_ANSWERS)
-            lines.append(_joined([*common(source.model, count, seed, f"{source.name}.results.jsonl"), *words]))
+            # A seed of its own: prompts drawn alike would be in the server's cache since the level before.
+            own = common(source.model, count, seed + level, f"{source.name}.results.jsonl")
+            lines.append(_joined([*own, *words]))
     return written, lines
 
 

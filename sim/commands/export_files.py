@@ -18,6 +18,8 @@ def check_output(path: Path, *, folder: bool) -> None:
     """Refuse a place that cannot be written, before anything is read or simulated for it."""
     if folder:
         check_writable("-o", path)
+        if path.exists() and any(path.iterdir()):
+            raise ScenarioError(f"-o {path}: the folder is not empty, and all files in it are read as one trace")
     else:
         check_file("-o", path)
 
@@ -35,12 +37,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_folder(folder: Path, sessions: Iterable[Mapping[str, Any]]) -> list[Path]:
-    """Write a file a session, none before all are; return their paths.
-
-    Raises ScenarioError for a folder that holds something already: a reader takes all of it for one trace.
-    """
-    if folder.exists() and any(folder.iterdir()):
-        raise ScenarioError(f"-o {folder}: the folder is not empty, and all files in it are read as one trace")
+    """Write a file a session, none before all are; return their paths."""
     with ExitStack() as stack:
         paths: list[Path] = []
         for number, session in enumerate(sessions, 1):

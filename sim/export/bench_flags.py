@@ -7,12 +7,13 @@ so they are replayed as single requests at the times at which the simulation sen
 from collections.abc import Iterator
 from pathlib import Path
 
-from sim.scenario import ClosedLoopSpec, PoissonSpec, Scenario
+from sim.scenario import ClosedLoopSpec, ConstantRateSpec, PoissonSpec, Scenario
 from sim.setup import Deployment
 from workloads.agent import AgentWorkload
 from workloads.distributions import Constant
 
 SHARES = "50,90,95,99"
+Rated = ClosedLoopSpec | PoissonSpec | ConstantRateSpec
 _REQUESTS_A_CLIENT = 20  # where nothing but time ends the scenario
 
 
@@ -38,7 +39,7 @@ def single_turns(deployment: Deployment, level: int) -> list[str] | None:
     """Return the words of a data set that is this load, or None where there is none."""
     population = deployment.load_at(level).populations
     load = deployment.scenario.load
-    if len(population) != 1 or not isinstance(load, ClosedLoopSpec | PoissonSpec):
+    if len(population) != 1 or not isinstance(load, Rated):
         return None
     workload = population[0].workload
     if not isinstance(workload, AgentWorkload) or not _fixed_single(workload):
@@ -71,8 +72,13 @@ def _lengths(workload: AgentWorkload) -> Iterator[str]:
         yield from ("--random-output-len", f"{output:.0f}", "--random-range-ratio", "0")
 
 
-def _rate(load: ClosedLoopSpec | PoissonSpec, level: int) -> Iterator[str]:
+def _rate(load: Rated, level: int) -> Iterator[str]:
     if isinstance(load, ClosedLoopSpec):
         yield from ("--request-rate", "inf", "--max-concurrency", str(level))
     else:
-        yield from ("--request-rate", f"{level / 60:g}", "--burstiness", "1")
+        yield from (
+            "--request-rate",
+            f"{level / 60:g}",
+            "--burstiness",
+            "1" if isinstance(load, PoissonSpec) else "inf",
+        )

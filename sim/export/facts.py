@@ -6,7 +6,7 @@ from importlib.metadata import version
 from sim.engine.record import TurnRecord
 from sim.export.model_id import model_id
 from sim.results.metrics import Slo
-from sim.scenario import ClosedLoopSpec, load_unit
+from sim.scenario import ClosedLoopSpec, ConstantRateSpec, load_unit
 from sim.setup import MAIN, Deployment
 from workloads.agent import AgentWorkload
 
@@ -28,6 +28,7 @@ class Facts:
     seed: int
     clients: int | None  # closed loop: so many at once
     sessions_per_s: float | None  # open loop
+    even: bool  # of an open loop: at even intervals, not at random
     turns_per_session: float | None  # None: not known before sessions are drawn
     slo: Slo
     num_gpu_blocks: int
@@ -79,6 +80,7 @@ def facts_of(deployment: Deployment, level: int, seed: int) -> Facts:
         seed=seed,
         clients=level if closed else None,
         sessions_per_s=per_s,
+        even=isinstance(load, ConstantRateSpec),
         turns_per_session=turns,
         slo=deployment.slo,
         num_gpu_blocks=deployment.ledger.num_gpu_blocks,

@@ -44,7 +44,8 @@ def scrape(run: Run, facts: Facts) -> str:
     page.samples.update(_gauges(run, page) | _counters(records, page))
     page.observed.update(_observed(page))
     words = ", ".join(f"{name} {value}" for name, value in facts.source.items() if name != "simulated_by")
-    lines = [f"# Not measured: simulated by {TOOL}; {words}", *_lines(page)]
+    # At the end, for readers tell such a page by its first line.
+    lines = [*_lines(page), f"# Not measured: simulated by {TOOL}; {words}"]
     return "\n".join(lines) + "\n"
 
 

@@ -45,7 +45,7 @@ def bench_line(run: Run, facts: Facts, *, detailed: bool = False) -> str:
         **facts.source,
         "unfinished": str(len(mine) - len(ended)),
         "request_rate": "inf" if rate is None else rate,
-        "burstiness": 1.0,
+        "burstiness": "inf" if facts.even else 1.0,
         "max_concurrency": facts.clients,
         "duration": run.duration_s,
         "completed": len(done),

@@ -33,7 +33,7 @@ def agentic_rows(
                 think_s = session.think_s(number)
                 row["delay"] = milliseconds(think_s or 0.0)
                 further, clipped, unknown = further + 1, clipped + (new < 1), unknown + (think_s is None)
-                hit_tokens = min(context, request.prompt_tokens)
+                hit_tokens = min(session.turns[number - 1].prompt_tokens, request.prompt_tokens)
             else:
                 row["output_length"] = request.output_tokens
                 row["hash_ids"], hit_tokens = names.of(request)
