@@ -104,11 +104,12 @@ def _aiperf(folder: Path, files: Sequence[Path]) -> MeasuredRun:
         ):
             if path.name.endswith("_raw.jsonl"):
                 continue  # payloads
-            for run in runs_of_file(path):
-                if run.format == aiperf_requests.NAME:
-                    requests = run
-                elif run.format == aiperf_summary.NAME:
-                    summary = run
+            try:
+                runs = runs_of_file(path)
+            except NoResultError:
+                continue  # slices of time, settings
+            requests = next((run for run in runs if run.format == aiperf_requests.NAME), requests)
+            summary = next((run for run in runs if run.format == aiperf_summary.NAME), summary)
     if summary is None and requests is None:
         return runs_of_file(next(path for path in files if path.name.startswith(_AIPERF)))[0]
     merged = _merged(summary, requests) if summary and requests else summary or requests

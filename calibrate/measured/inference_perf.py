@@ -42,7 +42,7 @@ def read(file: Path, place: str, value: dict[str, Any]) -> MeasuredRun:
     fields = Fields(file, place, value)
     load, done = fields.inner("load_summary"), fields.inner("successes")
     completed, failed = done.whole("count"), fields.inner("failures").whole("count")
-    prompts, outputs = (_tokens(done, key).number("mean") for key in ("prompt_len", "output_len"))
+    prompts, outputs = (_tokens(done, f"{kind}_len", f"{kind}_tokens") for kind in ("prompt", "output"))
     metrics, notes = _latencies(done, outputs)
     rates = done.inner("throughput")
     metrics |= {
@@ -56,7 +56,9 @@ def read(file: Path, place: str, value: dict[str, Any]) -> MeasuredRun:
         if (rate := rates.number(key)) is not None
     }
     per_s = metrics.get("requests_per_s")
-    duration_s = completed / per_s if completed and per_s else load.seconds("send_duration")
+    duration_s = fields.seconds("benchmark_time_seconds") or None
+    if duration_s is None:
+        duration_s = completed / per_s if completed and per_s else load.seconds("send_duration")
     if "requests_per_s" not in metrics and completed:
         metrics |= rates_of(duration_s, completed, None, None)
     return MeasuredRun(
@@ -84,8 +86,9 @@ def read(file: Path, place: str, value: dict[str, Any]) -> MeasuredRun:
     )
 
 
-def _tokens(done: Fields, key: str) -> Fields:
-    return done.inner(key) if isinstance(done.values.get(key), dict) else Fields(done.file, done.place, {})
+def _tokens(done: Fields, *keys: str) -> float | None:
+    """Return the mean of the first of these distributions that is there."""
+    return next((done.inner(key).number("mean") for key in keys if isinstance(done.values.get(key), dict)), None)
 
 
 def _latencies(done: Fields, output_tokens: float | None) -> tuple[dict[str, float], list[str]]:

@@ -27,14 +27,16 @@ def server_metrics(file: Path, value: dict[str, Any]) -> tuple[dict[str, float],
         if "max" not in usage.values:
             notes.append("kv_usage_peak is a p99 over the stage")
     if hits:
-        found["prefix_hit_rate"] = hits / 100 if hits > 1 else hits
+        found["prefix_hit_rate"] = hits / 100
     if not (peak or hits) and (usage.values or done.inner("prefix_cache_hit_percent").values):
         notes.append(RENAMED)
-    preemptions = done.inner("num_preemptions_total").number("mean", "total")
+    preemptions = done.inner("num_preemptions_total").number("mean", "total")  # a total, whatever its key says
     if preemptions is not None:
         found["preemptions"] = preemptions
-    if preemptions:
-        notes.append("preemptions are inference-perf's mean over the stage")
+    waited = done.inner("request_queue_time")
+    for name, keys in {"queue_mean_s": ("mean",), "queue_p50_s": ("median", "p50")}.items():
+        if wait_s := waited.seconds(*keys):
+            found[name] = wait_s
     queue = done.inner("queue_len").number("mean")
     if queue:
         notes.append(f"{queue:g} requests waited in the server on average")

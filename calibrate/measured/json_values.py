@@ -4,6 +4,7 @@ Infinity and NaN, which several tools write, are read. Files are opened as trace
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 from sim.errors import MeasurementError
 from workloads.errors import WorkloadError
 from workloads.traces.text_lines import byte_lines, document
+
+_SPACE = re.compile(r"\s*")
 
 
 def json_values(path: Path) -> Iterator[tuple[str, Any]]:
@@ -56,8 +59,8 @@ def _documents(path: Path) -> Iterator[tuple[str, Any]]:
         text = document(path).decode()
         at, found = 0, []
         while at < len(text):
-            at = len(text) - len(text[at:].lstrip()) if text[at].isspace() else at
-            if at >= len(text):
+            at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # matches nothing, too
+            if at == len(text):
                 break
             begin = at
             value, at = decoder.raw_decode(text, at)

@@ -6,6 +6,7 @@ Scrapes of Prometheus that are given together are subtracted in the order given.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,18 @@ def read_measured(paths: Sequence[Path]) -> list[MeasuredRun]:
             scrapes.append(prometheus_run.read_scrape(path))
         else:
             found += runs_of_file(path)
-    return found + (prometheus_run.runs_of(scrapes) if scrapes else [])
+    found += prometheus_run.runs_of(scrapes) if scrapes else []
+    return [_with_true_shares(run) for run in found]
+
+
+def _with_true_shares(run: MeasuredRun) -> MeasuredRun:
+    """Leave out shares that are above 1: hits counted otherwise than prompts, a usage in per cent."""
+    wrong = [name for name in ("prefix_hit_rate", "kv_usage_peak") if run.metrics.get(name, 0.0) > 1]
+    if not wrong:
+        return run
+    notes = [f"{name} is left out: {run.metrics[name]:.4g} is no share of 1" for name in wrong]
+    metrics = {name: value for name, value in run.metrics.items() if name not in wrong}
+    return replace(run, metrics=metrics, notes=(*run.notes, *notes))
 
 
 def kind_of(path: Path) -> str:

@@ -22,6 +22,9 @@ def reason(value: Any) -> str | None:
         "what inference-perf asked of Prometheus, without a load: give the folder with its lifecycle metrics": (
             isinstance(successes, dict) and "queue_len" in successes
         ),
+        "an offline benchmark of vLLM: one batch, no request was timed from a client": (
+            ("elapsed_time" in value and "num_requests" in value) or ("avg_latency" in value and "percentiles" in value)
+        ),
         "a trace of spans, not a load test": "spans" in value or "resourceSpans" in value,
         "a workload trace, not a load test": "hash_ids" in value or "input_length" in value,
     }

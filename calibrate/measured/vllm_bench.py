@@ -84,6 +84,8 @@ def read(file: Path, place: str, value: dict[str, Any]) -> MeasuredRun:
     if requests and completed is not None and completed != sum(not one.failed for one in requests):
         seen = sum(not one.failed for one in requests)
         notes.append(f"completed says {completed}, but {seen} of its {len(requests)} requests have tokens and no error")
+    if label := fields.text("label"):
+        notes.append(f"labelled: {label}")
     if completed == 0:
         metrics, notes = {}, [*notes, "no request completed: its zeros are no measurements"]
     inputs, outputs = fields.number("total_input_tokens"), fields.number("total_output_tokens")

@@ -125,6 +125,7 @@ def test_pieces_of_several_tokens_are_noted(tmp_path: Path) -> None:
         ("[1, 2]", "no result of a load test"),
         ("[\n1, 2]", "not an object"),
         ('{"a": 1}', "no result that is known"),
+        ('{"elapsed_time": 1, "num_requests": 2}', "offline benchmark"),
         ("hello there", "no result of a load test"),
         (b"\x00\x01\x02{", "binary"),
         (b"\xff\xfe{\x00", "binary"),
@@ -196,6 +197,15 @@ def test_sglang_trace_and_cache_report(tmp_path: Path) -> None:
     assert run.load.rate_per_s is None
     assert run.metrics["prefix_hit_rate"] == 0.25
     assert any("times of a trace" in note for note in run.notes)
+
+
+def test_shares_above_one_are_left_out(tmp_path: Path) -> None:
+    """More cached than prompted is counted otherwise."""
+    report = {"total_prompt_tokens": 10, "total_cached_tokens": 50}
+    line = {"request_throughput": 0.5, "mean_e2e_latency_ms": 4.0, "completed": 1, "cache_report": report}
+    run = _one(tmp_path, line)
+    assert "prefix_hit_rate" not in run.metrics
+    assert "prefix_hit_rate is left out" in run.notes[-1]
 
 
 def test_vllm_multi_turn(tmp_path: Path) -> None:
@@ -307,6 +317,31 @@ def test_inference_perf_whose_time_per_token_adds_up(tmp_path: Path) -> None:
     run = _one(tmp_path, value)
     assert run.metrics["tpot_p99_s"] == 0.2
     assert run.notes == ()
+
+
+def test_inference_perf_folder_with_server_metrics_that_are_no_artefacts(tmp_path: Path) -> None:
+    """Per cent of hits, a total of preemptions, queueing; stages in the order of their numbers."""
+    for number in (2, 10):
+        stage = {"load_summary": {"count": number, "concurrency": 3}, "successes": {"count": number}}
+        (tmp_path / f"stage_{number}_lifecycle_metrics.json").write_text(json.dumps(stage))
+    told = {
+        "queue_len": {"mean": 0},
+        "kv_cache_usage_percentage": {"mean": 0.2, "p99": 0.5},
+        "prefix_cache_hit_percent": {"mean": 0.5},
+        "num_preemptions_total": {"mean": 7},
+        "request_queue_time": {"mean": 0.25},
+    }
+    (tmp_path / "stage_2_prometheus_metrics.json").write_text(json.dumps({"load_summary": {}, "successes": told}))
+    first, second = read_measured([tmp_path])
+    assert (first.load.requests, second.load.requests) == (2, 10)
+    assert first.load.concurrency == 3
+    assert {key: first.metrics[key] for key in ("kv_usage_peak", "prefix_hit_rate", "preemptions", "queue_mean_s")} == {
+        "kv_usage_peak": 0.5,
+        "prefix_hit_rate": 0.005,
+        "preemptions": 7,
+        "queue_mean_s": 0.25,
+    }
+    assert "kv_usage_peak" not in second.metrics
 
 
 @given(
