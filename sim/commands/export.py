@@ -52,7 +52,7 @@ def export_command(options: ExportOptions) -> None:
     """Read or simulate, write, and say what was written."""
     form = FORMS[options.form]
     check_output(options.output, folder=form is _weka and options.output.suffix != LINES)
-    if options.output.exists() and options.output.samefile(options.source.path):
+    if options.output.exists() and options.source.path.exists() and options.output.samefile(options.source.path):
         raise ScenarioError(f"-o {options.output} is what is read")
     if options.source.sessions is not None and options.form == "mooncake" and options.source.times is None:
         raise ScenarioError("--sessions is for sessions; of a trace's requests take the first with --limit")
