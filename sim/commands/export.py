@@ -1,8 +1,8 @@
 """`kvcliff export`: a scenario's load, or a trace, in the files that load generators send to a real server."""
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -58,7 +58,8 @@ def export_command(options: ExportOptions) -> None:
         raise ScenarioError("--sessions is for sessions; of a trace's requests take the first with --limit")
     source = source_of(options.source)
     summary = Summary()
-    written = form(source, options, summary)
+    with _named(options.source.path):
+        written = form(source, options, summary)
     for note in source.notes if isinstance(source, ScenarioSource) else source.trace.notes:
         summary.note(note)
     if isinstance(source, TraceSource) and source.trace.bad_rows:
@@ -68,6 +69,17 @@ def export_command(options: ExportOptions) -> None:
         click.echo(json.dumps(found, allow_nan=False))
     else:
         _print(summary, written)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Say which file an error is of, where it does not itself."""
+    try:
+        yield
+    except WorkloadError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise WorkloadError(f"{path}: {error}") from None
 
 
 def _mooncake(source: Source, options: ExportOptions, summary: Summary) -> list[Path]:

@@ -8,7 +8,7 @@ from sim.commands.export_files import LINES, check_output, write_lines, write_te
 from sim.commands.export_source import SIMULATED, ScenarioSource, Source, TraceSource
 from sim.commands.progress import progress_bar
 from sim.export.bench_flags import common, requests_at, single_turns, timed
-from sim.export.serve_flags import serve_command, weights_remark
+from sim.export.serve_flags import remarks, serve_command
 from workloads.export.blocks import BlockNames
 from workloads.export.mooncake import mooncake_rows
 from workloads.export.summary import Summary
@@ -55,11 +55,10 @@ def _of_scenario(
     deployment = source.deployment
     if source.times is None and deployment.trace is None:
         source = ScenarioSource(deployment, source.levels, SIMULATED, seed, source.sessions, source.notes)
-    remark = weights_remark(deployment)
     lines = [
         f"# {source.name} as simulated by kvcliff: start the server in one terminal, then run this script in another",
         f"# {_joined(serve_command(deployment))}",
-        *([] if remark is None else [f"# {remark}"]),
+        *(f"# {remark}" for remark in remarks(deployment)),
         'cd "$(dirname "$0")"',
     ]
     written: list[Path] = []

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from sim.commands.exports import check_file
+from sim.commands.exports import check_file, check_name
 from sim.commands.files import check_writable
 from sim.errors import ScenarioError
 from sim.report.atomic import replacing
@@ -17,6 +17,7 @@ LINES = ".jsonl"
 def check_output(path: Path, *, folder: bool) -> None:
     """Refuse a place that cannot be written, before anything is read or simulated for it."""
     if folder:
+        check_name("-o", path)
         check_writable("-o", path)
         if path.exists() and any(path.iterdir()):
             raise ScenarioError(f"-o {path}: the folder is not empty, and all files in it are read as one trace")

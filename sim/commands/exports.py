@@ -12,6 +12,7 @@ from sim.report.atomic import replacing
 from sim.run import Result
 
 LEVEL = "{level}"
+_LONGEST_NAME = 200  # bytes
 
 
 class Export(NamedTuple):
@@ -62,13 +63,18 @@ def _export(flag: str, levels: Sequence[int]) -> Export:
 
 def check_file(flag: str, path: Path) -> None:
     """Refuse a file that cannot be written before anything is simulated for it."""
+    check_name(flag, path)
     if path.is_dir():
         raise ScenarioError(f"{flag}: {path} cannot be written: it is a folder")
     if path.exists() and not path.is_file():
         raise ScenarioError(f"{flag}: {path} cannot be written: it is no regular file")
-    if len(os.fsencode(path.name)) > 200:
-        raise ScenarioError(f"{flag}: {str(path)[:60]}… cannot be written: its name is too long")
     check_writable(flag, path.parent)
+
+
+def check_name(flag: str, path: Path) -> None:
+    """Refuse a name that no file system takes, with what is added to it while the file is written."""
+    if len(os.fsencode(path.name)) > _LONGEST_NAME or "\0" in str(path):
+        raise ScenarioError(f"{flag}: {str(path)[:60]!r}… cannot be written: no file has such a name")
 
 
 def _paths(export: Export, levels: Sequence[int]) -> list[Path]:

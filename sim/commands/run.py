@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from sim.checks import failures
-from sim.commands.exports import Export, asked_exports, write_exports
 from sim.commands.files import check_writable
 from sim.commands.levels import levels_of
 from sim.commands.progress import progress_bar
@@ -22,6 +22,9 @@ from sim.setup import Deployment, assemble, look_up
 from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
 from sim.sweep.combinations import profile_hint
 from sim.sweep.local import LocalRunner
+
+if TYPE_CHECKING:
+    from sim.commands.exports import Export
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,14 @@ def run_command(options: RunOptions) -> list[str]:
         check_records(options.records, [levels_of(job.deployment, options.levels) for job in jobs])
     exports: tuple[Export, ...] = ()
     if options.exports:
+        from sim.commands.exports import asked_exports, write_exports
+
         levels = [levels_of(job.deployment, options.levels) for job in jobs]
         exports = asked_exports(options.exports, levels, with_records=options.records is not None)
     finished = _simulate(jobs, options, exports)
     written = _write(finished, options.out) if options.out is not None else []
-    written += write_exports(exports, finished[0][0])
+    if exports:
+        written += write_exports(exports, finished[0][0])
     if options.records is not None:
         written += record_paths(options.records)
     if options.as_json:
@@ -86,7 +92,7 @@ def run_command(options: RunOptions) -> list[str]:
 
 
 def _simulate(
-    jobs: Sequence[_Job], options: RunOptions, exports: Sequence[Export]
+    jobs: Sequence[_Job], options: RunOptions, exports: "Sequence[Export]"
 ) -> list[tuple[Result, dict[str, Result]]]:
     """Run scenarios and variants side by side; the knee of a variant is neither refined nor explained."""
     turns = options.out is not None and options.records is None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from sim.export.model_id import model_id
+from sim.scheduling.policies import VLLM_V1
 from sim.setup import Deployment
 
 _KV_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "tq4": "turboquant_4bit_nc"}
@@ -31,10 +32,12 @@ def _flags(deployment: Deployment) -> Iterator[str]:
         values["--kv-cache-memory-bytes"] = engine.kv_cache_memory_bytes
     elif engine.kv_cache_tokens is not None or engine.num_gpu_blocks_override is not None:
         values["--num-gpu-blocks-override"] = ledger.num_gpu_blocks
-    if engine.scheduling_policy != "fcfs":
+    if engine.scheduling_policy == "priority":
         values["--scheduling-policy"] = engine.scheduling_policy
     if engine.long_prefill_token_threshold:
         values["--long-prefill-token-threshold"] = engine.long_prefill_token_threshold
+    if engine.watermark:
+        values["--watermark"] = f"{engine.watermark:g}"
     if engine.mamba_cache_mode is not None:
         values["--mamba-cache-mode"] = engine.mamba_cache_mode
     if engine.mamba_ssm_cache_dtype != "auto":
@@ -45,6 +48,7 @@ def _flags(deployment: Deployment) -> Iterator[str]:
     yield "--enable-prefix-caching" if caches else "--no-enable-prefix-caching"
     switches = {
         "--no-enable-chunked-prefill": not engine.enable_chunked_prefill,
+        "--long-prefill-token-threshold-adaptive": engine.long_prefill_token_threshold_adaptive,
         "--no-async-scheduling": not engine.async_scheduling,
         "--no-scheduler-reserve-full-isl": not engine.scheduler_reserve_full_isl,
         "--enforce-eager": engine.enforce_eager,
@@ -64,9 +68,19 @@ def _weights(deployment: Deployment) -> Iterator[str]:
         yield from ("--quantization", "fp8")
 
 
-def weights_remark(deployment: Deployment) -> str | None:
-    """Return what the command cannot ask for: weights that only another checkpoint has."""
-    asked = deployment.scenario.weight_dtype
-    if asked in {"auto", "fp8", deployment.model.weight_dtype, *_DTYPES}:
-        return None
-    return f"the scenario's weights are {asked}: name a checkpoint of {deployment.scenario.model} that has them"
+def remarks(deployment: Deployment) -> list[str]:
+    """Return what the command cannot ask for: another checkpoint, and what vLLM does not have."""
+    scenario, engine = deployment.scenario, deployment.scenario.engine
+    found: list[str] = []
+    asked = scenario.weight_dtype
+    if asked not in {"auto", "fp8", deployment.model.weight_dtype, *_DTYPES}:
+        found.append(f"the scenario's weights are {asked}: name a checkpoint of {scenario.model} that has them")
+    if engine.scheduler != VLLM_V1:
+        found.append(
+            f"the scenario's scheduler is {engine.scheduler}, which vLLM does not have: this server is another"
+        )
+    if engine.scheduling_policy not in {"fcfs", "priority"}:
+        found.append(
+            f"the scenario's queue order is {engine.scheduling_policy}, which vLLM does not have: this is fcfs"
+        )
+    return found

@@ -91,7 +91,7 @@ def turned_down(tmp_path: Path) -> Refused:
             "answers back",
         ),
         (("{small}", "--as", "weka", "-o", "{}/x", "--set", "engine.max_model_len=0"), "max_model_len"),
-        (("{trace}", "--as", "weka", "-o", "{}/x"), "request 1 is of no session"),
+        (("{trace}", "--as", "weka", "-o", "{}/x"), "trace.jsonl: request 1 is of no session"),
         (("{trace}", "--as", "conversation-replay", "-o", "{}/x"), "request 1 is of no session"),
         (
             ("{trace}", "--as", "mooncake", "-o", "{}/x", "--times", "simulated"),
@@ -189,6 +189,21 @@ def test_servers_start_as_simulated(name: str) -> None:
     assert f"--max-num-batched-tokens {deployment.ledger.limits.max_num_batched_tokens} " in text
     if engine.kv_cache_tokens is not None:
         assert f"--num-gpu-blocks-override {deployment.ledger.num_gpu_blocks} " in text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("weight_dtype=int4", "the scenario's weights are int4: name a checkpoint of Qwen3-4B that has them"),
+        ("engine.scheduler=fixed_slots", "the scenario's scheduler is fixed_slots, which vLLM does not have"),
+        ("engine.scheduling_policy=lifo", "the scenario's queue order is lifo, which vLLM does not have"),
+    ],
+)
+def test_what_no_flag_asks_for_is_said(small: Path, tmp_path: Path, change: str, said: str) -> None:
+    """As a comment in the script."""
+    flags = ("--set", change, "--set", "profile=roofline")
+    exported(small, *flags, *ONE_TURN, "--as", "vllm-bench", "-o", tmp_path / "fire.sh")
+    assert f"# {said}" in (tmp_path / "fire.sh").read_text(encoding="utf-8")
 
 
 def test_memory_of_the_printed_server_is_the_scenarios(small: Path) -> None:
