@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -34,6 +35,17 @@ def test_the_sample_is_read_as_deltas() -> None:
     assert "as what is new" in notes_of(SAMPLE)
     assert [one.gap_s for one in requests[:3]] == [None, pytest.approx(12.1901), pytest.approx(7.5448)]
     assert [one.at_s for one in requests[:2]] == [0.0, None]
+
+
+@needs_samples
+def test_the_sample_has_the_shape_it_was_made_with() -> None:
+    """Medians as measured elsewhere: 12 turns, 46k tokens at first, 116k at last, 1.8 s between them."""
+    sessions = list(by_session(requests_of(SAMPLE)).values())
+    assert median(map(len, sessions)) == 12
+    assert median(one[0].prompt_tokens for one in sessions) == pytest.approx(46e3, rel=0.02)
+    assert median(one[-1].prompt_tokens for one in sessions) == pytest.approx(116e3, rel=0.01)
+    gaps = [one.gap_s for requests in sessions for one in requests if one.gap_s is not None]
+    assert median(gaps) == pytest.approx(1.8, rel=0.02)
 
 
 @needs_samples

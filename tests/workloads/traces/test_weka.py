@@ -196,6 +196,13 @@ def test_times_of_an_agent_ascend(tmp_path: Path) -> None:
     assert "request 3: t 4 is before the 5 of a request above it" in refusal_of(path)
 
 
+def test_a_subagent_takes_no_name_that_is_another_sessions(tmp_path: Path) -> None:
+    """Whatever ids its neighbours have."""
+    agents = [agent(call()), agent(call(), agent_id="x#2"), agent(call()), agent(call())]
+    requests = requests_of(write_rows(tmp_path / "a", [session(call(), *agents)]))
+    assert [one.session for one in requests] == ["s", "s/x", "s/x#2", "s/x#3", "s/x#4"]
+
+
 def test_a_session_twice_is_refused(tmp_path: Path) -> None:
     """In a file, with both lines; in a folder, with both files."""
     path = write_rows(tmp_path / "a.jsonl", [session(call()), session(call())])
