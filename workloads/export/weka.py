@@ -66,6 +66,8 @@ class _Scope:
             think_s = session.think_s(number)
             known = request.at_s is not None and origin_s is not None
             at_s = (request.at_s or 0.0) - (origin_s or 0.0) if known else now_s + (think_s or 0.0)
+            if not known and request.api_s is None:
+                self.summary.note("t counts pauses alone, for nobody knows how long answers took: go by think_time")
             yield self._request(request, at_s, think_s)
             now_s = at_s + (request.api_s or 0.0)
         for child in children:

@@ -201,6 +201,38 @@ def test_a_run_that_is_cut_off_tells_what_is_under_way(small: Path, tmp_path: Pa
 RUNNING = ("running", "waiting")
 
 
+def test_refused_turns_are_failures(small: Path, tmp_path: Path) -> None:
+    """The second turn is longer than the context: an error of the client's, and no latency of anything."""
+    names = {"vllm-bench-detailed": "b", "aiperf": "a", "prometheus": "p"}
+    flags = [part for form, name in names.items() for part in ("--export", f"{form}:{tmp_path / name}")]
+    short = ("--set", "engine.max_model_len=700", "--points", "2", "--seeds", "1", "--quick", "--json")
+    result = kvcliff("run", small, *short, *flags)
+    assert result.exit_code == 0, result.output
+    (point,) = json.loads(result.stdout)["points"]
+    (line,) = lines_of(tmp_path / "b")
+    assert (line["num_prompts"], line["completed"], line["failed"]) == (4, point["requests"], point["refused"])
+    assert [bool(error) for error in line["errors"]] == [length == 0 for length in line["output_lens"]]
+    assert line["p99_ttft_ms"] == pytest.approx(1000 * point["ttft_p99_s"])
+    errors = [one["error"]["code"] for one in lines_of(tmp_path / "a") if "error" in one]
+    assert errors == [400] * int(point["refused"])
+    series = series_of((tmp_path / "p").read_text(encoding="utf-8"))
+    assert sum(value for name, value in series.items() if "request_success_total" in name) == point["requests"]
+
+
+def test_a_run_without_answers_is_written_too(small: Path, tmp_path: Path) -> None:
+    """All zero, as the tools write; JSON without NaN."""
+    names = {"vllm-bench": "b", "aiperf": "a", "prometheus": "p"}
+    flags = [part for form, name in names.items() for part in ("--export", f"{form}:{tmp_path / name}")]
+    none = ("--set", "engine.max_model_len=600", "--points", "1", "--seeds", "1", "--quick", "--json")
+    result = kvcliff("run", small, *none, *flags)
+    assert result.exit_code == 0, result.output
+    (line,) = lines_of(tmp_path / "b")
+    assert (line["completed"], line["failed"], line["p99_ttft_ms"], line["request_throughput"]) == (0, 1, 0.0, 0.0)
+    assert len(lines_of(tmp_path / "a")) == 1
+    assert "NaN" not in (tmp_path / "b").read_text(encoding="utf-8")
+    assert "nan" not in (tmp_path / "p").read_text(encoding="utf-8")
+
+
 def test_bytes_do_not_depend_on_where_it_ran(exported: Callable[..., Any], small: Path, tmp_path: Path) -> None:
     """Nor on when: there is no clock and no random id in them."""
     _, folder = exported("vllm-bench-detailed:{}/a.jsonl", "aiperf:{}/{level}.jsonl", "prometheus:{}/{level}.prom")
