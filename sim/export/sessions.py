@@ -26,15 +26,13 @@ def drawn(deployment: Deployment, level: int, seed: int, sessions: int | None) -
     """
     load = deployment.load_at(level)
     if not load.populations:
-        raise _is_trace(deployment)
+        raise _is_trace()
     population = load.populations[0]
     each = load.stop.sessions_per_client or 1
     wanted = level * each if sessions is None else sessions
     streams = _closed(population, seed) if population.clients else _open(population, seed)
     found: list[TraceRequest] = []
     for session, _ in zip(streams, range(wanted), strict=False):
-        if not isinstance(session, Session):
-            raise _is_trace(deployment)
         found += _turns(session, len(found))
     return found
 
@@ -55,8 +53,6 @@ def simulated(deployment: Deployment, level: int, seed: int) -> tuple[list[Trace
     turns: dict[tuple[str, int], TraceRequest] = {}
     for index, population in enumerate(load.populations):
         for session in _sent(population, index, seed, names):
-            if not isinstance(session, Session):
-                raise _is_trace(deployment)
             turns |= {(session.name, number): turn for number, turn in enumerate(_turns(session, 0))}
     sent: list[TraceRequest] = []
     refused = 0
@@ -70,8 +66,8 @@ def simulated(deployment: Deployment, level: int, seed: int) -> tuple[list[Trace
     return sent, refused
 
 
-def _is_trace(deployment: Deployment) -> ScenarioError:
-    return ScenarioError(f"{deployment.scenario.name}: its load is a trace: export the trace itself")
+def _is_trace() -> ScenarioError:
+    return ScenarioError("the scenario's load is a trace: export the trace itself")
 
 
 def _took_s(record: TurnRecord) -> float | None:
@@ -115,10 +111,18 @@ def _closed(population: Population, seed: int) -> Iterator[Session]:
 def _client(population: Population, index: int, client: int, seed: int) -> Iterator[Session]:
     rng = np.random.default_rng(np.random.SeedSequence([seed, index, client]))
     for number in count():
-        yield population.workload.session(f"{population.name} {client}.{number}", rng)
+        yield _drawn(population, f"{population.name} {client}.{number}", rng)
 
 
 def _open(population: Population, seed: int, index: int = 0) -> Iterator[Session]:
     for number in count():
         rng = np.random.default_rng(np.random.SeedSequence([seed, index, number, 1]))
-        yield population.workload.session(f"{population.name} {number}", rng)
+        yield _drawn(population, f"{population.name} {number}", rng)
+
+
+def _drawn(population: Population, name: str, rng: np.random.Generator) -> Session:
+    """Draw a session; raises ScenarioError for one that is recorded, whose turns only a simulation knows."""
+    session = population.workload.session(name, rng)
+    if not isinstance(session, Session):
+        raise _is_trace()
+    return session
