@@ -30,7 +30,7 @@ from workloads.export.summary import Summary
 from workloads.export.weka import BLOCK_TOKENS as WEKA_BLOCK_TOKENS
 from workloads.export.weka import weka_sessions
 from workloads.span import total_tokens
-from workloads.traces.request import BlockIds, TraceRequest
+from workloads.traces.request import TraceRequest
 
 _FITTED_SESSIONS = 400
 MOONCAKE_BLOCK_TOKENS = 512  # what its readers assume
@@ -84,7 +84,8 @@ def _named(path: Path) -> Iterator[None]:
 
 def _mooncake(source: Source, options: ExportOptions, summary: Summary) -> list[Path]:
     requests = source.timed() if isinstance(source, TraceSource) else source.timed(_level(source))
-    size = options.block_tokens or _own_blocks(source) or MOONCAKE_BLOCK_TOKENS
+    own = source.block_tokens() if isinstance(source, TraceSource) else None
+    size = options.block_tokens or own or MOONCAKE_BLOCK_TOKENS
     write_lines(options.output, mooncake_rows(requests, BlockNames(size), summary))
     _say_blocks(summary, size)
     return [options.output]
@@ -159,7 +160,8 @@ def _described(source: ScenarioSource, summary: Summary) -> Conversations:
             return of_workload(workload)
     many = replace(source, sessions=_FITTED_SESSIONS, times=None)
     summary.note(f"lognormals fitted to {_FITTED_SESSIONS} sessions, for the tool has no such distributions")
-    return fitted(conversations(many.requests(source.levels[0])), Summary())
+    found = fitted(conversations(many.requests(source.levels[0])), Summary())
+    return found._replace(shared_tokens=total_tokens(workload.prefix))
 
 
 def _vllm_bench(source: Source, options: ExportOptions, summary: Summary) -> list[Path]:
@@ -200,15 +202,6 @@ def _has_clock(source: Source) -> bool:
 
 def _model(source: Source) -> str:
     return source.model if isinstance(source, ScenarioSource) else ANY_MODEL
-
-
-def _own_blocks(source: Source) -> int | None:
-    """Return the block size of a trace's ids."""
-    if isinstance(source, ScenarioSource):
-        return None
-    first = next(iter(replace(source.trace, options=replace(source.trace.options, limit=1))), None)
-    content = None if first is None else first.content
-    return content.block_tokens if isinstance(content, BlockIds) else None
 
 
 def _say_blocks(summary: Summary, size: int) -> None:

@@ -12,7 +12,7 @@ from sim.export.serve_flags import remarks, serve_command
 from workloads.export.blocks import BlockNames
 from workloads.export.mooncake import mooncake_rows
 from workloads.export.summary import Summary
-from workloads.traces.request import BlockIds, TraceRequest
+from workloads.traces.request import TraceRequest
 
 _VLLM_BLOCK_TOKENS = 16
 _ANSWERS = (
@@ -36,11 +36,11 @@ def write_bench(
 def _of_trace(
     source: TraceSource, output: Path, block_tokens: int | None, seed: int, summary: Summary
 ) -> tuple[list[Path], list[str]]:
-    requests = list(source.timed())
     path = _beside(output, "")
-    size = block_tokens or _block_tokens(requests)
-    _write(path, requests, size, summary)
-    words = [*common("$MODEL", len(requests), seed, f"{source.name}.results.jsonl"), *timed(Path(path.name), size)]
+    check_output(path, folder=False)
+    size = block_tokens or source.block_tokens() or _VLLM_BLOCK_TOKENS
+    _write(path, source.timed(), size, summary)
+    words = [*common("$MODEL", summary.requests, seed, f"{source.name}.results.jsonl"), *timed(Path(path.name), size)]
     lines = [
         'MODEL="${MODEL:?the name of the model that is served}"',
         'cd "$(dirname "$0")"',
@@ -85,11 +85,6 @@ def _of_scenario(
 def _write(path: Path, requests: Iterable[TraceRequest], size: int, summary: Summary) -> None:
     write_lines(path, mooncake_rows(requests, BlockNames(size), summary, ids_needed=True))
     summary.note(f"ids are of {size}-token blocks, as --timed-trace-chunk-hash-size says")
-
-
-def _block_tokens(requests: Sequence[TraceRequest]) -> int:
-    content = requests[0].content
-    return content.block_tokens if isinstance(content, BlockIds) else _VLLM_BLOCK_TOKENS
 
 
 def _beside(output: Path, part: str) -> Path:

@@ -1,7 +1,7 @@
 """What `kvcliff export` takes its load from: a scenario or a trace file, told apart, as requests with content."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sim.commands.levels import levels_of
@@ -16,7 +16,7 @@ from workloads.errors import WorkloadError
 from workloads.traces.format import Clock
 from workloads.traces.open import OpenTrace, open_trace
 from workloads.traces.reading import ReadOptions
-from workloads.traces.request import TraceRequest
+from workloads.traces.request import BlockIds, TraceRequest
 
 RECORDED, SIMULATED = "recorded", "simulated"
 _OF_SCENARIOS = {"gpu", "engine", "profile"}
@@ -33,6 +33,12 @@ class TraceSource:
     def name(self) -> str:
         """What files are named after."""
         return self.trace.path.stem
+
+    def block_tokens(self) -> int | None:
+        """Return the block size of the ids of the first request, if it has any."""
+        alone = replace(self.trace, options=replace(self.trace.options, limit=1))
+        content = next(iter(alone)).content
+        return content.block_tokens if isinstance(content, BlockIds) else None
 
     def requests(self) -> Iterable[TraceRequest]:
         """Return the requests, read as they are asked for."""

@@ -233,6 +233,41 @@ def test_aiperf_takes_the_files(small: Path, trace: Path, tmp_path: Path) -> Non
     assert len([records.MetricRecordInfo.model_validate_json(line) for line in lines]) == 4
 
 
+class WholeVocabulary:
+    """A tokenizer as vLLM's replay asks for one."""
+
+    all_special_ids: tuple[int, ...] = ()
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return 50,000 tokens."""
+        return {str(token): token for token in range(50_000)}
+
+
+def test_vllm_makes_prompts_that_share_what_ours_do(small: Path, tmp_path: Path) -> None:
+    """Its replay draws tokens by block id: an unlimited cache of the engine's blocks finds as many of them again."""
+    datasets = pytest.importorskip("vllm.benchmarks.datasets.datasets", reason="vllm is not installed")
+    printed = json.loads(
+        exported(small, "--as", "vllm-bench", "--level", "2", "-o", tmp_path / "f.sh", "--json").stdout
+    )
+    labels = {name: name for name in ("timestamp", "input_length", "output_length", "hash_ids")}
+    trace = datasets.TimedTrace(
+        dataset_path=str(tmp_path / "f.2.jsonl"),
+        random_seed=0,
+        timed_trace_chunk_hash_size=16,
+        timed_trace_sec_multiplier=0.001,
+        **{f"timed_trace_label_{name}": label for name, label in labels.items()},
+    )
+    prompts = [tuple(sample.prompt) for sample in trace.sample(WholeVocabulary(), 100)]
+    fronts: set[tuple[int, ...]] = set()
+    hit_tokens = 0
+    for prompt in prompts:
+        mine = [prompt[:end] for end in range(16, len(prompt) + 1, 16)]
+        hit_tokens += 16 * sum(front in fronts for front in mine)
+        fronts.update(mine)
+    assert sum(map(len, prompts)) == printed["prompt_tokens"]
+    assert hit_tokens / printed["prompt_tokens"] == pytest.approx(printed["infinite_cache_hit_rate"])
+
+
 def test_inference_perf_takes_the_document(small: Path, tmp_path: Path) -> None:
     """Its own configuration, strict about unknown keys."""
     config = pytest.importorskip("inference_perf.config", reason="inference-perf is not installed")
