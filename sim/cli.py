@@ -139,6 +139,15 @@ def _scenarios(function: Any) -> Any:
     help="Write every turn of one load level here as it ends, and not to turns.csv: memory stays small however long "
     "the run is. FILE.steps.parquet gets the steps.",
 )
+@click.option(
+    "--export",
+    "exports",
+    multiple=True,
+    metavar="FORMAT:FILE",
+    help="Write the first seed of each load level as a real tool would have: vllm-bench (a JSON line a level), "
+    "vllm-bench-detailed, aiperf (profile_export.jsonl) or prometheus (vLLM's /metrics); {level} in FILE gives each "
+    "level its own. Repeatable.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def run(
     scenarios: tuple[Path, ...],
@@ -152,6 +161,7 @@ def run(
     check: bool,
     out: Path | None,
     records: Path | None,
+    exports: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Simulate scenarios: table, knee and its cause, SLO capacity.
@@ -171,6 +181,7 @@ def run(
         as_json=as_json,
         check=check,
         records=records,
+        exports=exports,
         jobs=jobs,
     )
     failed = run_command(options)
@@ -235,6 +246,60 @@ def sweep(*, points: str | None, quick: bool, **flags: Any) -> None:
     options = SweepOptions(levels=_levels(points), explain=not quick, **flags)
     if not sweep_command(options):
         sys.exit(1)
+
+
+@main.command()
+@click.argument("source", metavar="SCENARIO|TRACE", type=click.Path(path_type=Path))
+@click.option(
+    "--as",
+    "form",
+    required=True,
+    type=click.Choice(("mooncake", "agentic-rows", "weka", "conversation-replay", "vllm-bench")),
+    help="mooncake: requests at their times. agentic-rows: AIPerf's sessions, new tokens and pauses. weka: sessions "
+    "with subagents, a .jsonl or a folder. conversation-replay: inference-perf's YAML. vllm-bench: a script of "
+    "commands, with the traces it replays beside it.",
+)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write.",
+)
+@click.option("--level", type=click.IntRange(1, _MOST_SESSIONS), help="Load level.  [default: the largest; or all]")
+@click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Of what is drawn.")
+@click.option("--sessions", type=click.IntRange(1, _MOST_SESSIONS), help="Only so many sessions, or that many drawn.")
+@click.option(
+    "--times",
+    type=click.Choice(("recorded", "simulated")),
+    help="Where times are from: of a trace its own; of a scenario only a simulation has them.",
+)
+@click.option(
+    "--block-tokens", type=click.IntRange(1, 2**20), help="Of hash ids.  [default: the trace's, the format's]"
+)
+@click.option("--format", "trace_format", metavar="NAME", help="Of the trace.  [default: recognised]")
+@click.option("--limit", type=click.IntRange(1), help="Only so many of a trace's first requests.")
+@click.option("--skip-bad-rows", is_flag=True, help="Count a trace's bad rows instead of refusing the file.")
+@_overrides
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def export(
+    source: Path,
+    form: str,
+    output: Path,
+    block_tokens: int | None,
+    *,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Write a load so that a real server can be sent the same.
+
+    A scenario's sessions are drawn as a simulation draws them; a trace's are kept as they are.
+    """
+    from sim.commands.export import ExportOptions, export_command
+    from sim.commands.export_source import SourceOptions
+
+    export_command(ExportOptions(SourceOptions(source, **flags), form, output, block_tokens, as_json))
 
 
 @main.command()
