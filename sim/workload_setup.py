@@ -10,12 +10,13 @@ from sim.workload_spec import (
     NormalSpec,
     Number,
     QuantilesSpec,
+    ResumedSpec,
     UniformSpec,
     WorkloadSpec,
 )
 from workloads.agent import AgentWorkload
 from workloads.distributions import Constant, Distribution, Exponential, Lognormal, Normal, Uniform
-from workloads.growing import Compaction, GrowingWorkload, Rewrites
+from workloads.growing import Compaction, GrowingWorkload, Resumed, Rewrites
 from workloads.mixtures import Bounded, Mixture, Quantiles
 from workloads.workload import Workload
 
@@ -38,10 +39,11 @@ def workload(spec: WorkloadSpec, max_model_len: int | None = None, prefix_name: 
             keeps_output=spec.keeps_output,
             prefix_name=name,
         )
-    rewrites = spec.rewrites
+    rewrites, resumed = spec.rewrites, spec.resumed
+    turns = distribution(spec.turns)
     return GrowingWorkload(
         shared_prefix_tokens=spec.shared_prefix_tokens,
-        turns=distribution(spec.turns),
+        turns=turns,
         first_tokens=new_tokens if spec.first_tokens is None else distribution(spec.first_tokens),
         new_tokens=new_tokens,
         output_tokens=distribution(spec.output_tokens),
@@ -49,6 +51,7 @@ def workload(spec: WorkloadSpec, max_model_len: int | None = None, prefix_name: 
         stripped_share=spec.stripped_share,
         compaction=_compaction(spec.compaction),
         rewrites=None if rewrites is None else Rewrites(rewrites.share, distribution(rewrites.kept)),
+        resumed=None if resumed is None else _resumed(resumed, turns),
         keeps_output=spec.keeps_output,
         prefix_name=name,
         most_tokens=max_model_len,
@@ -56,7 +59,15 @@ def workload(spec: WorkloadSpec, max_model_len: int | None = None, prefix_name: 
 
 
 def _compaction(spec: CompactionSpec | None) -> Compaction | None:
-    return None if spec is None else Compaction(spec.share, distribution(spec.left), distribution(spec.kept))
+    if spec is None:
+        return None
+    above = None if spec.above_tokens is None else distribution(spec.above_tokens)
+    return Compaction(spec.share, distribution(spec.left), distribution(spec.kept), above)
+
+
+def _resumed(spec: ResumedSpec, turns: Distribution) -> Resumed:
+    own = turns if spec.turns is None else distribution(spec.turns)
+    return Resumed(spec.share, distribution(spec.first_tokens), own)
 
 
 def distribution(spec: Number | DistributionSpec) -> Distribution:

@@ -182,9 +182,21 @@ class CompactionSpec(Spec, frozen=True):
     share: Share
     left: Number | DistributionSpec
     kept: Number | DistributionSpec = 0.0
+    above_tokens: Number | DistributionSpec | None = None  # of a prompt: an agent's own limit, drawn once a session
 
     def __post_init__(self) -> None:
         _check_shares(self, "left", "kept")
+
+
+class ResumedSpec(Spec, frozen=True):
+    """A share of sessions that begin where others stopped: with a long context, and other numbers of turns."""
+
+    share: Share
+    first_tokens: Number | DistributionSpec
+    turns: Number | DistributionSpec | None = None  # as other sessions
+
+    def __post_init__(self) -> None:
+        _check_counts(self, "first_tokens", "turns")
 
 
 class RewritesSpec(Spec, frozen=True):
@@ -204,6 +216,18 @@ def _check_shares(spec: "CompactionSpec | RewritesSpec", *names: str) -> None:
             raise ValueError(f"{name} up to {most:g} is a share of the context and at most 1")
 
 
+def _check_counts(spec: "ResumedSpec | WorkloadSpec", *names: str) -> None:
+    for name in names:
+        value = getattr(spec, name)
+        if value is None:
+            continue
+        least, most = _span(value)
+        if least < 1 and isinstance(value, int | float | ConstantSpec | UniformSpec):
+            raise ValueError(f"{name} {least:g} must be at least 1")
+        if name == "turns" and most > MOST_TURNS:
+            raise ValueError(f"turns up to {most:g} are more than the {MOST_TURNS:,} a session may have")
+
+
 class WorkloadSpec(Spec, frozen=True):
     """One kind of session; a bare number is a constant."""
 
@@ -218,18 +242,11 @@ class WorkloadSpec(Spec, frozen=True):
     stripped_share: Share = 0.0  # of the prompts after the first: without the answer before them
     compaction: CompactionSpec | None = None
     rewrites: RewritesSpec | None = None
+    resumed: ResumedSpec | None = None
     profile: str | None = None  # a built-in name or a file: what is not said here is what it says
 
     def __post_init__(self) -> None:
-        for name in ("turns", "first_tokens", "new_tokens", "output_tokens"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            least, most = _span(value)
-            if least < 1 and isinstance(value, int | float | ConstantSpec | UniformSpec):
-                raise ValueError(f"{name} {least:g} must be at least 1")
-            if name == "turns" and most > MOST_TURNS:
-                raise ValueError(f"turns up to {most:g} are more than the {MOST_TURNS:,} a session may have")
+        _check_counts(self, "turns", "first_tokens", "new_tokens", "output_tokens")
         total = self.stripped_share + sum(one.share for one in (self.compaction, self.rewrites) if one is not None)
         if total > 1:
             raise ValueError(f"stripped_share, compaction.share and rewrites.share sum to {total:g}, more than 1")
@@ -237,5 +254,5 @@ class WorkloadSpec(Spec, frozen=True):
     @property
     def changes(self) -> bool:
         """Whether sessions do more than grow turn by turn."""
-        parts = (self.first_tokens, self.compaction, self.rewrites)
+        parts = (self.first_tokens, self.compaction, self.rewrites, self.resumed)
         return bool(self.stripped_share) or any(part is not None for part in parts)

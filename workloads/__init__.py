@@ -10,7 +10,7 @@ from workloads.agent import AgentWorkload
 from workloads.arrivals import Arrivals, Bursts, CommonStart, ConstantRate, Poisson, StaggeredStart, Start
 from workloads.distributions import Constant, Distribution, Exponential, Lognormal, Normal, Uniform, whole
 from workloads.errors import WorkloadError
-from workloads.growing import Compaction, GrowingWorkload, Rewrites
+from workloads.growing import Compaction, GrowingWorkload, Resumed, Rewrites
 from workloads.mixtures import Bounded, Mixture, Quantiles
 from workloads.recorded import RecordedRequest
 from workloads.session import Prompt, Session, Turn
@@ -36,6 +36,7 @@ __all__ = [
     "Prompt",
     "Quantiles",
     "RecordedRequest",
+    "Resumed",
     "Rewrites",
     "Session",
     "Span",

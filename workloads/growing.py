@@ -4,9 +4,11 @@ A request after the first is one of four. Most extend the last prompt and its an
 (thinking is stripped) and extend the prompt. Some keep a front of the context and send the rest anew, as long as
 before (something in the middle changed). And some compact: what is left is a share of what was.
 
-Beyond the model's length a session compacts too, or ends where its workload never compacts.
+A session compacts too where its agent's own limit or the model's length is reached; without compaction it ends there.
+A share of sessions is resumed: they begin where an earlier one stopped, with a long context and fewer requests to go.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -26,11 +28,22 @@ class Compaction:
     """On `share` of the requests after the first, `left` of a session's own context is left.
 
     Of what is left, `kept` is the old context's front, which the cache may hold; the rest is new, such as a summary.
+    A session whose prompt would exceed `above_tokens`, drawn once a session, compacts at once, unless it began there.
     """
 
     share: float
     left: Distribution
     kept: Distribution = Constant(0.0)
+    above_tokens: Distribution | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A `share` of sessions: how their first prompt is long, beyond the shared prefix, and how many turns follow."""
+
+    share: float
+    first_tokens: Distribution
+    turns: Distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,7 @@ class GrowingWorkload:
     stripped_share: float = 0.0  # of the requests after the first: the answer before them is not in them
     compaction: Compaction | None = None
     rewrites: Rewrites | None = None
+    resumed: Resumed | None = None
     keeps_output: bool = True
     prefix_name: str = "shared prefix"
     most_tokens: int | None = None
@@ -78,45 +92,49 @@ class GrowingWorkload:
 
     def session(self, name: str, rng: np.random.Generator) -> Session:
         """Draw a session."""
-        turns: list[Turn] = []
-        context = answer = 0
-        for _ in range(whole(self.turns, rng)):
-            if not turns:
-                turn, context = self._first(rng)
-            else:
-                drawn = self._next(context, answer, rng)
-                if drawn is None:
-                    break
-                turn, context = drawn
-            answer = turn.output_tokens
+        resumed = self.resumed if self.resumed is not None and rng.random() < self.resumed.share else None
+        number = whole(self.turns if resumed is None else resumed.turns, rng)
+        first = self._first(self.first_tokens if resumed is None else resumed.first_tokens, rng)
+        turns, context = [first], first.new_tokens
+        limit = self._limit(context, rng)
+        for _ in range(number - 1):
+            drawn = self._next(context, turns[-1].output_tokens, limit, rng)
+            if drawn is None:
+                break
+            turn, context = drawn
             turns.append(turn)
-        return Session(name, self.prefix, tuple(turns), self.keeps_output)
+        return Session(name, self.prefix, tuple(turns), self.keeps_output, resumed is not None)
 
-    def _first(self, rng: np.random.Generator) -> tuple[Turn, int]:
+    def _limit(self, first: int, rng: np.random.Generator) -> float:
+        """Draw how many own tokens a prompt of this session may have until its agent compacts."""
+        if self.compaction is None or self.compaction.above_tokens is None:
+            return math.inf
+        limit = self.compaction.above_tokens.draw(rng) - self.shared_prefix_tokens
+        return limit if limit >= first else math.inf
+
+    def _first(self, first_tokens: Distribution, rng: np.random.Generator) -> Turn:
         """Draw the first turn; those that the model could not take are drawn again, since nobody sends them."""
-        new, output, think_s = self._drawn(self.first_tokens, rng)
+        new, output, think_s = self._drawn(first_tokens, rng)
         for _ in range(_REDRAWS):
             if self._fits(new, output):
                 break
-            new, output, _ = self._drawn(self.first_tokens, rng)
+            new, output, _ = self._drawn(first_tokens, rng)
         new, output = self._clipped(new, output)
-        return Turn(new, output, think_s), new
+        return Turn(new, output, think_s)
 
-    def _next(self, context: int, answer: int, rng: np.random.Generator) -> tuple[Turn, int] | None:
+    def _next(self, context: int, answer: int, limit: float, rng: np.random.Generator) -> tuple[Turn, int] | None:
         """Draw a turn after a context and its answer; None where the session is as long as the model can take."""
         new, output, think_s = self._drawn(self.new_tokens, rng)
         before = context + answer if self.keeps_output else context
         kept: int | None = None
         length = before + new
-        match self._change(rng):
-            case "compacts":
-                return self._compacted(before, output, think_s, rng)
-            case "rewrites":
-                assert self.rewrites is not None
-                kept = round(min(self.rewrites.kept.draw(rng), 1.0) * context)
-            case "strips":
-                kept, length = context, context + new
-        if self._fits(length, output):
+        change = self._change(rng)
+        if change == "rewrites":
+            assert self.rewrites is not None
+            kept = round(min(self.rewrites.kept.draw(rng), 1.0) * context)
+        elif change == "strips":
+            kept, length = context, context + new
+        if change != "compacts" and length <= limit and self._fits(length, output):
             return Turn(length - (before if kept is None else kept), output, think_s, kept), length
         return None if self.compaction is None else self._compacted(before, output, think_s, rng)
 
@@ -162,10 +180,7 @@ def _mean_depth(workload: GrowingWorkload) -> float:
     rng = np.random.default_rng(0)
     total = 0
     for number in range(_MEAN_OF):
-        context = deepest = 0
-        for turn in workload.session(str(number), rng).turns:
-            context = (context if turn.kept_tokens is None else min(context, turn.kept_tokens)) + turn.new_tokens
-            deepest = max(deepest, context + turn.output_tokens)
-            context += turn.output_tokens if workload.keeps_output else 0
-        total += deepest
+        session = workload.session(str(number), rng)
+        pairs = zip(session.turns, session.lengths(), strict=True)
+        total += max(length.tokens + turn.output_tokens for turn, length in pairs) - workload.shared_prefix_tokens
     return total / _MEAN_OF

@@ -49,6 +49,13 @@ class Prompt(NamedTuple):
     over_from: int | None = None
 
 
+class PromptLength(NamedTuple):
+    """How long a prompt is, and how much of its front the session's earlier prompts and answers, or others', hold."""
+
+    held_tokens: int
+    tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """A conversation: a prefix others may share, then turns on lines of content of its own, named after it."""
@@ -57,6 +64,7 @@ class Session:
     prefix: tuple[Span, ...]
     turns: tuple[Turn, ...]
     keeps_output: bool = True
+    resumed: bool = False  # its first prompt was once somebody's last
 
     def __post_init__(self) -> None:
         if not self.turns:
@@ -78,6 +86,16 @@ class Session:
             if self.keeps_output:
                 context = joined([*context, output])
                 point += turn.output_tokens
+
+    def lengths(self) -> Iterator[PromptLength]:
+        """Yield the length of every turn's prompt in order; cheaper than the prompts."""
+        held = shared = total_tokens(self.prefix)
+        for turn in self.turns:
+            if turn.kept_tokens is not None:
+                held = min(held, shared + turn.kept_tokens)
+            tokens = held + turn.new_tokens
+            yield PromptLength(held, tokens)
+            held = tokens + (turn.output_tokens if self.keeps_output else 0)
 
     def _over_from(self, index: int, context: tuple[Span, ...]) -> int | None:
         """Return the first token that no prompt after this turn's holds."""
