@@ -3,7 +3,7 @@
 Reuse is that of a cache without a limit in which an idle session's KV is kept for so long. A prompt then finds what it
 shares with the session's last prompt and answer if the pause since that answer is no longer; otherwise, as the first
 prompt of a fresh session, only the prefix that all share, which is always warm. First prompts of resumed sessions are
-left out: nobody knows how long ago the session was last there.
+left out unless asked for: nobody knows how long ago the session was last there.
 """
 
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ class DrawnSessions:
     outputs: list[int] = field(default_factory=list[int])
     pauses_s: list[float] = field(default_factory=list[float])
     shrinks: int = 0
+    counts_resumed: bool = False  # first prompts of resumed sessions too
     found: dict[float, int] = field(default_factory=lambda: dict.fromkeys(KEPT_FOR_S, 0))
     asked: int = 0
 
@@ -46,7 +47,7 @@ class DrawnSessions:
                 self.growth.append(length.tokens - before.tokens)
             self.shrinks += length.tokens < before.tokens
         for number, length in enumerate(lengths):
-            if number or not session.resumed:
+            if number or self.counts_resumed or not session.resumed:
                 self.asked += length.tokens
                 for kept_for_s in KEPT_FOR_S:
                     warm = number and pauses_s[number - 1] <= kept_for_s
@@ -61,10 +62,12 @@ class DrawnSessions:
         return [lengths[request - 1] for lengths in self.prompts if len(lengths) >= request]
 
 
-def drawn_sessions(workload: Workload, seed: int = 0, sessions: int = _SESSIONS) -> DrawnSessions:
+def drawn_sessions(
+    workload: Workload, seed: int = 0, sessions: int = _SESSIONS, *, counts_resumed: bool = False
+) -> DrawnSessions:
     """Draw sessions, the same for the same seed."""
     rng = np.random.default_rng(seed)
-    drawn = DrawnSessions()
+    drawn = DrawnSessions(counts_resumed=counts_resumed)
     for number in range(sessions):
         drawn.add(workload.session(str(number), rng))
     return drawn
