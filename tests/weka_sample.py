@@ -1,4 +1,4 @@
-"""Recorded Claude Code sessions of the shared sample as requests of a trace, read here without the project's readers."""
+"""Recorded Claude Code sessions of the shared sample as requests, read without the project's readers."""
 
 import json
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from workloads.traces.request import HUMAN, TOOL
-from workloads.traces.sessions import ALL, Step, TraceSessions
+from workloads.traces.steps import ALL, SessionSteps, Step
 
 Shape = Literal["quantiles", "lognormal"]
 _SHARES = (0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 1)
@@ -38,7 +38,7 @@ class _Samples:
     steps: int = 0
 
 
-def fitted_workload(sessions: TraceSessions, shape: Shape = "quantiles") -> dict[str, Any]:
+def fitted_workload(sessions: SessionSteps, shape: Shape = "quantiles") -> dict[str, Any]:
     """Return the keys of a scenario's `workload` that make sessions like those of a trace."""
     samples = _samples(sessions)
     shared = sessions.shared_tokens
@@ -64,7 +64,7 @@ def fitted_workload(sessions: TraceSessions, shape: Shape = "quantiles") -> dict
     return fitted
 
 
-def _samples(sessions: TraceSessions) -> _Samples:
+def _samples(sessions: SessionSteps) -> _Samples:
     samples = _Samples()
     for name, steps in sessions.steps.items():
         shared = sessions.front(name)

@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True)
-class TraceSessions:
+class SessionSteps:
     """All sessions of a trace, what they share, and what had to be assumed about them.
 
     Where each session says how long the front is that it shares, all of them share the median here, and what a session
@@ -76,9 +76,9 @@ class _Last(NamedTuple):
     end_s: float | None  # when its answer was complete
 
 
-def trace_sessions(requests: Iterable[TraceRequest]) -> TraceSessions:
+def session_steps(requests: Iterable[TraceRequest]) -> SessionSteps:
     """Return the sessions of a trace's main agents; requests without a session are sessions of their own."""
-    found = TraceSessions()
+    found = SessionSteps()
     last: dict[str, _Last] = {}
     fronts: list[Content] = []
     subagents = 0
@@ -110,7 +110,7 @@ def trace_sessions(requests: Iterable[TraceRequest]) -> TraceSessions:
     return found
 
 
-def _gap_s(found: TraceSessions, before: _Last, request: TraceRequest) -> float | None:
+def _gap_s(found: SessionSteps, before: _Last, request: TraceRequest) -> float | None:
     if request.gap_s is not None:
         return request.gap_s
     if before.end_s is None or request.at_s is None:
@@ -123,7 +123,7 @@ def _gap_s(found: TraceSessions, before: _Last, request: TraceRequest) -> float 
     return max(request.at_s - before.end_s, 0.0)
 
 
-def _held(found: TraceSessions, before: TraceRequest, now: TraceRequest) -> int:
+def _held(found: SessionSteps, before: TraceRequest, now: TraceRequest) -> int:
     """Return how much of the last prompt and answer is the front of this prompt."""
     whole, answer = before.prompt_tokens, before.output_tokens
     if before.content is None or now.content is None:
@@ -146,7 +146,7 @@ def _held(found: TraceSessions, before: TraceRequest, now: TraceRequest) -> int:
     return ALL if grown >= answer else min(whole, now.prompt_tokens)
 
 
-def _told(found: TraceSessions) -> int:
+def _told(found: SessionSteps) -> int:
     """Return the median of what rows say that sessions share."""
     lengths = sorted(found.fronts.values())
     median = lengths[len(lengths) // 2] if lengths else 0
