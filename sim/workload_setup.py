@@ -16,7 +16,7 @@ from sim.workload_spec import (
 )
 from workloads.agent import AgentWorkload
 from workloads.distributions import Constant, Distribution, Exponential, Lognormal, Normal, Uniform
-from workloads.growing import Compaction, GrowingWorkload, Resumed, Rewrites
+from workloads.growing import Compaction, GrowingWorkload, Opening, Resumed, Rewrites
 from workloads.mixtures import Bounded, Mixture, Quantiles
 from workloads.workload import Workload
 
@@ -39,7 +39,7 @@ def workload(spec: WorkloadSpec, max_model_len: int | None = None, prefix_name: 
             keeps_output=spec.keeps_output,
             prefix_name=name,
         )
-    rewrites, resumed = spec.rewrites, spec.resumed
+    rewrites, resumed, opening = spec.rewrites, spec.resumed, spec.opening
     turns = distribution(spec.turns)
     return GrowingWorkload(
         shared_prefix_tokens=spec.shared_prefix_tokens,
@@ -52,6 +52,7 @@ def workload(spec: WorkloadSpec, max_model_len: int | None = None, prefix_name: 
         compaction=_compaction(spec.compaction),
         rewrites=None if rewrites is None else Rewrites(rewrites.share, distribution(rewrites.kept)),
         resumed=None if resumed is None else _resumed(resumed, turns),
+        opening=None if opening is None else Opening(opening.turns, distribution(opening.new_tokens)),
         keeps_output=spec.keeps_output,
         prefix_name=name,
         most_tokens=max_model_len,

@@ -199,6 +199,16 @@ class ResumedSpec(Spec, frozen=True):
         _check_counts(self, "first_tokens", "turns")
 
 
+class OpeningSpec(Spec, frozen=True):
+    """What the first turns after the first bring in sessions that are not resumed."""
+
+    turns: Annotated[int, Meta(ge=1, le=MOST_TURNS)]
+    new_tokens: Number | DistributionSpec
+
+    def __post_init__(self) -> None:
+        _check_counts(self, "new_tokens")
+
+
 class RewritesSpec(Spec, frozen=True):
     """How often a prompt changes in its middle, and how much of the session's own context before that is kept."""
 
@@ -216,7 +226,7 @@ def _check_shares(spec: "CompactionSpec | RewritesSpec", *names: str) -> None:
             raise ValueError(f"{name} up to {most:g} is a share of the context and at most 1")
 
 
-def _check_counts(spec: "ResumedSpec | WorkloadSpec", *names: str) -> None:
+def _check_counts(spec: "OpeningSpec | ResumedSpec | WorkloadSpec", *names: str) -> None:
     for name in names:
         value = getattr(spec, name)
         if value is None:
@@ -243,6 +253,7 @@ class WorkloadSpec(Spec, frozen=True):
     compaction: CompactionSpec | None = None
     rewrites: RewritesSpec | None = None
     resumed: ResumedSpec | None = None
+    opening: OpeningSpec | None = None
     profile: str | None = None  # a built-in name or a file: what is not said here is what it says
 
     def __post_init__(self) -> None:
@@ -254,5 +265,5 @@ class WorkloadSpec(Spec, frozen=True):
     @property
     def changes(self) -> bool:
         """Whether sessions do more than grow turn by turn."""
-        parts = (self.first_tokens, self.compaction, self.rewrites, self.resumed)
+        parts = (self.first_tokens, self.compaction, self.rewrites, self.resumed, self.opening)
         return bool(self.stripped_share) or any(part is not None for part in parts)

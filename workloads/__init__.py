@@ -10,7 +10,7 @@ from workloads.agent import AgentWorkload
 from workloads.arrivals import Arrivals, Bursts, CommonStart, ConstantRate, Poisson, StaggeredStart, Start
 from workloads.distributions import Constant, Distribution, Exponential, Lognormal, Normal, Uniform, whole
 from workloads.errors import WorkloadError
-from workloads.growing import Compaction, GrowingWorkload, Resumed, Rewrites
+from workloads.growing import Compaction, GrowingWorkload, Opening, Resumed, Rewrites
 from workloads.mixtures import Bounded, Mixture, Quantiles
 from workloads.recorded import RecordedRequest
 from workloads.session import Prompt, Session, Turn
@@ -32,6 +32,7 @@ __all__ = [
     "Lognormal",
     "Mixture",
     "Normal",
+    "Opening",
     "Poisson",
     "Prompt",
     "Quantiles",

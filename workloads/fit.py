@@ -44,7 +44,7 @@ def fitted_workload(sessions: SessionSteps, shape: Shape = "quantiles") -> dict[
     shared = sessions.shared_tokens
     fitted: dict[str, Any] = {"shared_prefix_tokens": shared}
     pairs = list(zip(samples.first, samples.turns, strict=True))
-    split = _split(samples.first)
+    split = _split(samples.first) if max(samples.turns) > 1 else None
     resumed = [pair for pair in pairs if split is not None and pair[0] >= split]
     others = [pair for pair in pairs if split is None or pair[0] < split]
     fitted["turns"] = _count([turns for _, turns in others], shape)

@@ -47,6 +47,14 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """The first `turns` after the first of a session that is not resumed: agents look around before they work."""
+
+    turns: int
+    new_tokens: Distribution
+
+
+@dataclass(frozen=True, slots=True)
 class Rewrites:
     """On `share` of the requests after the first, all but the first `kept` of a session's own context is sent anew."""
 
@@ -68,6 +76,7 @@ class GrowingWorkload:
     compaction: Compaction | None = None
     rewrites: Rewrites | None = None
     resumed: Resumed | None = None
+    opening: Opening | None = None
     keeps_output: bool = True
     prefix_name: str = "shared prefix"
     most_tokens: int | None = None
@@ -97,8 +106,11 @@ class GrowingWorkload:
         first = self._first(self.first_tokens if resumed is None else resumed.first_tokens, rng)
         turns, context = [first], first.new_tokens
         limit = self._limit(context, rng)
-        for _ in range(number - 1):
-            drawn = self._next(context, turns[-1].output_tokens, limit, rng)
+        opening = self.opening if resumed is None else None
+        for index in range(number - 1):
+            new_tokens = opening.new_tokens if opening is not None and index < opening.turns else self.new_tokens
+            new, output, think_s = self._drawn(new_tokens, rng)
+            drawn = self._next(context, Turn(new, output, think_s), turns[-1].output_tokens, limit, rng)
             if drawn is None:
                 break
             turn, context = drawn
@@ -122,9 +134,11 @@ class GrowingWorkload:
         new, output = self._clipped(new, output)
         return Turn(new, output, think_s)
 
-    def _next(self, context: int, answer: int, limit: float, rng: np.random.Generator) -> tuple[Turn, int] | None:
-        """Draw a turn after a context and its answer; None where the session is as long as the model can take."""
-        new, output, think_s = self._drawn(self.new_tokens, rng)
+    def _next(
+        self, context: int, drawn: Turn, answer: int, limit: float, rng: np.random.Generator
+    ) -> tuple[Turn, int] | None:
+        """Return a turn after a context and its answer; None where the session is as long as the model can take."""
+        new, output, think_s = drawn.new_tokens, drawn.output_tokens, drawn.think_s
         before = context + answer if self.keeps_output else context
         kept: int | None = None
         length = before + new

@@ -15,13 +15,13 @@ from sim.workload_profiles import WorkloadProfile
 from sim.workload_spec import DistributionSpec, MixtureSpec, Number, QuantilesSpec, Spec
 
 _TITLES = {
-    "requests_per_session": "requests a session",
-    "first_prompt_tokens": "first prompt, tokens",
-    "prompt_tokens": "every prompt, tokens",
-    "longest_prompt_tokens": "longest prompt of a session",
-    "growth_tokens": "growth of a prompt, tokens",
-    "output_tokens": "answer, tokens",
-    "pause_s": "pause before a request, s",
+    "requests_per_session": "requests",
+    "first_prompt_tokens": "first prompt",
+    "prompt_tokens": "every prompt",
+    "longest_prompt_tokens": "longest prompt",
+    "growth_tokens": "growth",
+    "output_tokens": "answer",
+    "pause_s": "pause, s",
 }
 
 
@@ -52,7 +52,7 @@ def print_profile(profile: WorkloadProfile, drawn: Mapping[str, Any], max_model_
         console.print(f"fitted from {of.file} ({of.format}, {counts}, SHA-256 {of.sha256[:12]})")
     console.print()
     limit = "no limit of length" if max_model_len is None else f"max_model_len {max_model_len:,}"
-    console.print(f"{drawn['sessions']:,} sessions drawn, {limit}:")
+    console.print(f"{drawn['sessions']:,} sessions drawn, {limit}; lengths in tokens:")
     console.print(percentile_table({"": drawn["percentiles"]}))
     for line in drawn_lines(drawn):
         console.print(line)
@@ -83,7 +83,7 @@ def drawn_lines(drawn: Mapping[str, Any]) -> list[str]:
         lines.append(f"prompts that are shorter than the one before: {drawn['shrinking_share']:.2%}")
     words = {"60": "1 min", "300": "5 min", "3600": "1 h", "unlimited": "ever"}
     kept = ", ".join(f"{rate:.1%} {words[kept]}" for kept, rate in drawn["hit_rate_by_kept_s"].items())
-    lines.append(f"prompt tokens found if an idle session is kept for: {kept}")
+    lines.append(f"prompt tokens found if idle sessions are kept for: {kept}")
     return lines
 
 

@@ -17,6 +17,10 @@ from workloads.traces.request import BlockIds, Content, TraceRequest
 _FRONTS = 1000  # sessions whose first prompt is remembered, to find what all share
 _SHARED_BY = 0.5  # of the sessions
 
+_ONE_TURN = (
+    "requests without a session are sessions of one turn: what they find of each other beyond the front that all share "
+    "is not in the profile"
+)
 ALL = -1  # held tokens: the whole prompt before and its answer
 
 
@@ -87,7 +91,7 @@ def session_steps(requests: Iterable[TraceRequest]) -> SessionSteps:
             subagents += 1
             continue
         if request.session is None:
-            found.assumed.setdefault("requests without a session are sessions of one turn")
+            found.assumed.setdefault(_ONE_TURN)
         name = f"request {request.row} {request.file or ''}" if request.session is None else request.session
         before = last.get(name)
         if before is None:
@@ -118,7 +122,7 @@ def _gap_s(found: SessionSteps, before: _Last, request: TraceRequest) -> float |
         return None
     if before.request.api_s is None:
         found.assumed.setdefault(
-            "pauses count from the request before, its answer included: no times of answers are told"
+            "where no times of answers are told, pauses count from the request before and contain its answer"
         )
     return max(request.at_s - before.end_s, 0.0)
 
@@ -138,7 +142,7 @@ def _held(found: SessionSteps, before: TraceRequest, now: TraceRequest) -> int:
             known = (*known, before.answer)
         common = min(common_tokens(known, now.content), now.prompt_tokens)
         block_tokens = known.block_tokens if isinstance(known, BlockIds) else 1
-        if before.answer is not None and common > whole:
+        if before.answer is not None and common >= whole:
             return ALL if common >= whole + answer else common
     if common < whole - whole % block_tokens:
         return common
