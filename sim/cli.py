@@ -323,6 +323,56 @@ def steps(recording: Path) -> None:
         click.echo(encode(record))
 
 
+@main.command()
+@click.argument("name", required=False)
+@click.option(
+    "--max-model-len", type=click.IntRange(2, 10_000_000), help="Draw sessions that a model of this can take."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def workloads(name: str | None, max_model_len: int | None, *, as_json: bool) -> None:
+    """List workload profiles, or show the numbers of one.
+
+    NAME is a built-in profile, or a file that `kvcliff fit-workload` wrote. Shows each number with its source, and what
+    sessions drawn from it look like. A scenario uses one as `workload: {profile: NAME}`.
+    """
+    from sim.commands.workloads import workloads_command
+
+    workloads_command(name, max_model_len, as_json=as_json)
+
+
+@main.command("fit-workload")
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.yaml",
+    help="Write the profile here.  [default: standard output]",
+)
+@click.option("--name", help="Name of the profile.  [default: that of the file]")
+@click.option("--format", "format_name", metavar="NAME", help="The trace's format.  [default: recognised]")
+@click.option("--limit", type=click.IntRange(1), help="Only so many of its first requests.")
+@click.option("--skip-bad-rows", is_flag=True, help="Count rows that are wrong instead of stopping at the first.")
+@click.option(
+    "--shape",
+    type=click.Choice(["quantiles", "lognormal"]),
+    default="quantiles",
+    show_default=True,
+    help="Distributions as quantiles of the trace, or as lognormals of its median and p95.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the profile; needs --out.")
+def fit_workload(**params: Any) -> None:
+    """Make a workload profile from the sessions of a trace.
+
+    TRACE is a file, or a folder of files, of any format of sessions that is known here. The profile has the trace's
+    distributions of turns, first prompts, new tokens, answers and pauses, its compactions and what its prompts keep of
+    each other, and says where it is from. A scenario uses it as `workload: {profile: path/to/FILE.yaml}`.
+    """
+    from sim.commands.fit_workload import FitOptions, fit_workload_command
+
+    fit_workload_command(FitOptions(**params))
+
+
 @main.command(cls=PastedCommand, params=list(OPTIONS))
 def memory(**params: Any) -> None:
     """Say how many KV blocks fit, or why it would not start.

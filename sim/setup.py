@@ -31,19 +31,8 @@ from sim.scheduling.policies import VLLM_V1
 from sim.steptime.pricing import AnyProfile, StepTimes, find_gpu, find_profile, price
 from sim.steptime.pricing import Engine as StepEngine
 from sim.steptime.profile import Frontend
-from sim.workload_spec import (
-    ConstantSpec,
-    DistributionSpec,
-    ExponentialSpec,
-    LognormalSpec,
-    NormalSpec,
-    Number,
-    UniformSpec,
-    WorkloadSpec,
-)
-from workloads.agent import AgentWorkload
+from sim.workload_setup import workload
 from workloads.arrivals import Arrivals, Bursts, CommonStart, ConstantRate, Poisson, StaggeredStart, Start
-from workloads.distributions import Constant, Distribution, Exponential, Lognormal, Normal, Uniform
 from workloads.traces import FORMATS, Trace, read_trace
 
 if TYPE_CHECKING:
@@ -111,7 +100,7 @@ class Deployment:
             unique = (totals.prompt_tokens + totals.output_tokens) // totals.requests
             return SessionArithmetic(self.ledger.capacity_tokens, 0, unique)
         assert self.scenario.workload is not None
-        main = workload(self.scenario.workload)
+        main = workload(self.scenario.workload, self.scenario.engine.max_model_len)
         published = self.scenario.published
         given = published.unique_tokens_per_session if published is not None else None
         unique = given or max(1, round(main.mean_unique_tokens))
@@ -130,7 +119,7 @@ class Deployment:
             populations.append(
                 Population(
                     BACKGROUND,
-                    workload(background.workload, "background prefix"),
+                    workload(background.workload, scenario.engine.max_model_len, "background prefix"),
                     CommonStart(),
                     clients=background.sessions,
                     priority=background.priority,
@@ -242,19 +231,6 @@ def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:
     return {name: getattr(engine, name) for name in engine.__struct_fields__ if name in names}
 
 
-def workload(spec: WorkloadSpec, prefix_name: str = "shared prefix") -> AgentWorkload:
-    """Return the sessions a spec describes; `prefix_name` is what its prefix is called unless it says so."""
-    return AgentWorkload(
-        shared_prefix_tokens=spec.shared_prefix_tokens,
-        turns=_distribution(spec.turns),
-        new_tokens=_distribution(spec.new_tokens),
-        output_tokens=_distribution(spec.output_tokens),
-        think_s=_distribution(spec.think_s),
-        keeps_output=spec.keeps_output,
-        prefix_name=spec.prefix_name or prefix_name,
-    )
-
-
 def _frontend(scenario: Scenario, own: Frontend) -> FrontendTimes:
     if scenario.frontend is not None:
         return FrontendTimes(scenario.frontend.per_request_s, scenario.frontend.per_prompt_token_s)
@@ -263,7 +239,7 @@ def _frontend(scenario: Scenario, own: Frontend) -> FrontendTimes:
 
 def _population(scenario: Scenario, level: int) -> Population:
     assert scenario.workload is not None
-    main = Population(MAIN, workload(scenario.workload), CommonStart(), priority=0)
+    main = Population(MAIN, workload(scenario.workload, scenario.engine.max_model_len), CommonStart(), priority=0)
     load = scenario.load
     if isinstance(load, ClosedLoopSpec):
         return replace(main, clients=level, start=_start(load))
@@ -289,18 +265,3 @@ def _arrivals(load: LoadSpec, level: int) -> Arrivals:
             return Bursts(level, load.interval_s, load.jitter_s)
         case ClosedLoopSpec() | TraceSpec():
             raise AssertionError("closed loops and traces have no sessions that arrive")
-
-
-def _distribution(spec: Number | DistributionSpec) -> Distribution:
-    match spec:
-        case ConstantSpec():
-            return Constant(spec.value)
-        case UniformSpec():
-            return Uniform(spec.low, spec.high)
-        case ExponentialSpec():
-            return Exponential(spec.mean)
-        case LognormalSpec():
-            return Lognormal(spec.median, spec.sigma)
-        case NormalSpec():
-            return Normal(spec.mean, spec.std)
-    return Constant(float(spec))

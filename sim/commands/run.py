@@ -16,10 +16,10 @@ from sim.commands.progress import progress_bar
 from sim.commands.records import check_records, record_files, record_paths
 from sim.errors import KvcliffError, ProfileError, ScenarioError
 from sim.json_output import result_json
+from sim.load import decode_scenario
 from sim.run import Exploration, Result, run_all
-from sim.scenario import Scenario
 from sim.setup import Deployment, assemble, look_up
-from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
+from sim.strict_yaml import YamlDocument, apply_overrides, load_yaml
 from sim.sweep.combinations import profile_hint
 from sim.sweep.local import LocalRunner
 
@@ -150,7 +150,7 @@ def _job(path: Path, options: RunOptions) -> _Job:
 
 
 def _deploy(document: YamlDocument, options: RunOptions) -> Deployment:
-    scenario = decode(document, Scenario)
+    scenario = decode_scenario(document)
     if options.seeds is not None:
         scenario = msgspec.structs.replace(scenario, seeds=options.seeds)
     parts = look_up(scenario, document.source)

@@ -17,10 +17,10 @@ from sim.engine.engine import Engine
 from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests, given_client
 from sim.engine.record import Outcome, Records, TurnRecord
-from workloads.agent import AgentWorkload
 from workloads.arrivals import Arrivals, Start
 from workloads.session import Session
 from workloads.span import total_tokens
+from workloads.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Population:
     """A kind of user: what its sessions look like, and how many of them come or are always there."""
 
     name: str
-    workload: AgentWorkload
+    workload: Workload
     start: Start
     clients: int = 0  # closed loop: sessions always under way
     arrivals: Arrivals | None = None  # open loop: when sessions begin

@@ -25,6 +25,7 @@ SIMULATING = (
     "setup.py",
     "sweep/task.py",
     "units.py",
+    "workload_setup.py",
     "workload_spec.py",
 )
 LIBRARIES = ("numpy", "simpy")  # random numbers, and the order of events

@@ -25,6 +25,9 @@ def deployment_key(parts: Parts) -> str:
     scenario = msgspec.to_builtins(parts.scenario)
     for name in _NOT_SIMULATED:
         del scenario[name]
+    for workload in (scenario["workload"], (scenario["background"] or {}).get("workload")):
+        if workload is not None:
+            del workload["profile"]  # its numbers are there
     scenario["load"] = {name: value for name, value in scenario["load"].items() if name not in _LEVELS}
     if parts.trace is not None:
         scenario["load"]["path"] = parts.trace.digest  # what it holds, not its name
