@@ -1,0 +1,241 @@
+"""A trace as a kind of user: who begins a session lives through a recorded one, drawn from the trace.
+
+Several users may live through the same session at once. What such clones share is a rule: with `local` ids what the
+trace itself says that its sessions share, and nothing else; with `rename` not even ids of a scope over the whole trace
+count between sessions, only the front that the trace says is common; with `keep` ids are taken at their word
+everywhere, so that clones, and sessions of two files that number alike, share all that is numbered alike.
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from workloads.errors import WorkloadError
+from workloads.session import Prompt
+from workloads.span import Span, joined
+from workloads.traces.content_lines import Front
+from workloads.traces.digest import trace_digest
+from workloads.traces.open import open_trace
+from workloads.traces.reading import ReadOptions
+from workloads.traces.request import BlockIds, TraceRequest
+from workloads.traces.sampling import is_chosen
+from workloads.traces.sessions import Changes, ReplayedSession, ReplayedTurn, ReplayRules, gather
+
+EVERYTHING = 2**62  # tokens
+FAITHFUL = ReplayRules()
+
+
+class ReplayTotals(NamedTuple):
+    """What a replay draws from. Tokens and turns are of every session once, subagents included."""
+
+    sessions: int
+    subagents: int
+    requests: int
+    prompt_tokens: int
+    output_tokens: int
+    mean_peak_tokens: float  # the deepest prompt of a session with its answer, on average
+    front_tokens: int  # the longest front that sessions share
+    bad_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A session that somebody lives through: a recorded one, and whose contents are called what."""
+
+    name: str
+    recorded: ReplayedSession
+    owner: str  # whose private content it is; "" where contents keep their names
+    shared: dict[Hashable, int]  # of each content that several sessions share: up to which point
+
+    @property
+    def depth(self) -> int:
+        """1 for a subagent."""
+        return self.recorded.depth
+
+    @property
+    def last_subagents(self) -> tuple[ReplayedSession, ...]:
+        """Started at the last answer."""
+        return self.recorded.last_subagents
+
+    def prompts(self) -> Iterator[tuple[ReplayedTurn, Prompt]]:
+        """Yield each turn with what the engine is sent."""
+        last = self.recorded.turns[-1] if self._ends_alone() else None
+        for turn in self.recorded.turns:
+            (answer,) = self._own((turn.answer,))
+            spans = self._own(turn.spans)
+            yield turn, Prompt(spans, answer, self.shared_tokens(spans) if turn is last else None)
+
+    def _ends_alone(self) -> bool:
+        """Return whether nobody holds what is private to this session once its last turn is over."""
+        return bool(self.owner) and not self.depth and not self.recorded.last_subagents
+
+    def subagents(self, of: tuple[ReplayedSession, ...]) -> "list[Live]":
+        """Return subagents as this session's."""
+        return [replace(self, name=f"{self.name}/{one.name}", recorded=one) for one in of]
+
+    def shared_tokens(self, spans: tuple[Span, ...]) -> int:
+        """Return how much of the front of a prompt may be sent again by others."""
+        count = 0
+        for span in spans:
+            if isinstance(span.content, Owned):
+                break
+            count += span.length
+        return count
+
+    def _own(self, spans: tuple[Span, ...]) -> tuple[Span, ...]:
+        """Return spans with private content renamed."""
+        if not self.owner:
+            return spans
+        own: list[Span] = []
+        for content, start, length in spans:
+            shared = min(max(self.shared.get(content, 0) - start, 0), length)
+            own.append(Span(content, start, shared))
+            own.append(Span(Owned(self.owner, content), start + shared, length - shared))
+        return joined(own)
+
+
+class Owned(NamedTuple):
+    """Content of one session as one user lives through it."""
+
+    owner: str
+    content: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Sessions to draw from."""
+
+    path: Path
+    format: str
+    digest: str
+    rules: ReplayRules
+    sessions: tuple[ReplayedSession, ...]
+    shared: dict[Hashable, int]
+    totals: ReplayTotals
+    changes: Changes
+    notes: tuple[str, ...] = ()
+
+    @property
+    def prefix(self) -> tuple[Span, ...]:
+        """The longest front that sessions share beyond their ids."""
+        tokens = self.totals.front_tokens
+        return (Span(Front("sessions"), 0, tokens),) if tokens else ()
+
+    @property
+    def shared_prefix_tokens(self) -> int:
+        """Its length."""
+        return self.totals.front_tokens
+
+    @property
+    def mean_unique_tokens(self) -> float:
+        """Tokens that belong to one session alone at its deepest, on average: its last answer included."""
+        return self.totals.mean_peak_tokens - self.totals.front_tokens
+
+    def session(self, name: str, rng: np.random.Generator) -> Live:
+        """Draw a session, each as likely as every other."""
+        drawn = self.sessions[int(rng.integers(len(self.sessions)))]
+        name = f"{name} {drawn.name}"
+        return Live(name, drawn, "" if self.rules.ids == "keep" else name, self.shared)
+
+
+def read_replay(path: Path, options: ReadOptions = ReadOptions(), rules: ReplayRules = FAITHFUL) -> Replay:
+    """Read a trace's sessions into memory, as spans.
+
+    Raises WorkloadError for a row that is wrong, a trace without sessions, or rules that leave none.
+    """
+    opened = open_trace(path, options)
+    digest = trace_digest(opened.files)
+    changes = Changes()
+    sessions = gather(_chosen(iter(opened), rules), rules, changes, str(path))
+    if not sessions:
+        longer = f"; all are longer than {rules.max_context_tokens:,} tokens" if changes.dropped else ""
+        raise WorkloadError(f"{path}: no sessions are left to replay{longer}")
+    totals = _totals(sessions, opened.bad_rows)
+    shared = _shared(sessions, rules)
+    return Replay(
+        path, opened.format.name, digest, rules, tuple(sessions), shared, totals, changes, tuple(opened.notes)
+    )
+
+
+def _chosen(requests: Iterator[TraceRequest], rules: ReplayRules) -> Iterator[TraceRequest]:
+    """Yield the requests of chosen sessions; subagents go with their parent."""
+    roots: dict[str, str] = {}
+    taken: set[str] = set()
+    for request in requests:
+        if request.session is not None:
+            root = request.session if request.parent is None else roots.get(request.parent, request.parent)
+            roots[request.session] = root
+            if rules.share < 1 and not is_chosen(root, rules.share, rules.seed):
+                continue
+            if rules.sessions is not None and root not in taken and len(taken) >= rules.sessions:
+                continue
+            taken.add(root)
+        yield _scoped(request, rules)
+
+
+def _scoped(request: TraceRequest, rules: ReplayRules) -> TraceRequest:
+    """Return a request whose ids count everywhere, where they are to be kept as they stand."""
+    if rules.ids == "keep" and isinstance(request.content, BlockIds):
+        return request._replace(content=request.content._replace(scope=None))
+    return request
+
+
+def _totals(sessions: list[ReplayedSession], bad_rows: int) -> ReplayTotals:
+    everybody = [one for root in sessions for one in _family(root)]
+    turns = [turn for root in sessions for turn in _turns(root)]
+    peaks = [max(turn.prompt_tokens + turn.answer.length for turn in one.turns) for one in sessions]
+    return ReplayTotals(
+        sessions=len(sessions),
+        subagents=len(everybody) - len(sessions),
+        requests=len(turns),
+        prompt_tokens=sum(turn.prompt_tokens for turn in turns),
+        output_tokens=sum(turn.answer.length for turn in turns),
+        mean_peak_tokens=sum(peaks) / len(peaks),
+        front_tokens=max((_front_tokens(turn) for one in sessions for turn in one.turns), default=0),
+        bad_rows=bad_rows,
+    )
+
+
+def _front_tokens(turn: ReplayedTurn) -> int:
+    first = turn.spans[0]
+    return first.length if first.content == Front("sessions") else 0
+
+
+def _family(session: ReplayedSession) -> Iterator[ReplayedSession]:
+    yield session
+    for turn in session.turns:
+        for one in turn.subagents:
+            yield from _family(one)
+    for one in session.last_subagents:
+        yield from _family(one)
+
+
+def _turns(session: ReplayedSession) -> Iterator[ReplayedTurn]:
+    """Yield the turns of a session and its subagents."""
+    for one in _family(session):
+        yield from one.turns
+
+
+def _shared(sessions: list[ReplayedSession], rules: ReplayRules) -> dict[Hashable, int]:
+    """Return of each content that more than one session holds the end of what the others hold of it."""
+    shared: dict[Hashable, int] = {Front("sessions"): EVERYTHING, Front("subagents"): EVERYTHING}
+    if rules.ids != "local":
+        return shared
+    owners: dict[Hashable, str] = {}
+    answers: dict[Hashable, list[Span]] = {}
+    for root in sessions:
+        for turn in _turns(root):
+            answers.setdefault(turn.answer.content, []).append(turn.answer)
+            for content, start, length in (*turn.spans, turn.answer):
+                if owners.setdefault(content, root.name) != root.name and not isinstance(content, Front):
+                    end = int((start + length) * rules.shared_prefix_share)
+                    shared[content] = max(shared.get(content, 0), end)
+    return {content: _before_answer(end, answers.get(content, [])) for content, end in shared.items()}
+
+
+def _before_answer(end: int, answers: list[Span]) -> int:
+    """Return where sharing ends: an answer is one span, and shared as a whole or not at all."""
+    return next((one.start for one in answers if one.start < end < one.start + one.length), end)
