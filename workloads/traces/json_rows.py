@@ -52,6 +52,15 @@ def json_value(text: bytes | str) -> Any:
         return None
 
 
+def is_json(text: bytes) -> bool:
+    """Return whether text is a JSON value, without making it one."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
 def json_fault(error: Exception) -> str:
     """Return in words what a decoder complained of, the key first."""
     if isinstance(error, RecursionError):

@@ -21,6 +21,7 @@ MOST_DOCUMENT_BYTES = 512 * 2**20  # of a file that is one value
 MOST_RATIO = 200  # text packs 3 to 30 fold
 _RATIO_FROM_BYTES = 64 * 2**20  # smaller files may be as repetitive as they like
 _CHUNK = 2**20
+_PACKED = {b"BZh": "bzip2", b"\xfd7zX": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class _Guarded(io.RawIOBase):
@@ -65,6 +66,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             elif magic == b"PK\x03\x04":
                 with zipfile.ZipFile(file) as archive, archive.open(_only_member(path, archive)) as member:
                     yield io.BufferedReader(_Guarded(path, member), _CHUNK)  # type: ignore[arg-type]
+            elif packed := next((name for begin, name in _PACKED.items() if magic.startswith(begin)), None):
+                raise WorkloadError(
+                    f"{path}: is packed with {packed}: unpack it first; gzip and zip are read as they are"
+                )
             else:
                 yield file
     except OSError as error:
