@@ -28,7 +28,6 @@ class Laid(NamedTuple):
 
     spans: tuple[Span, ...]
     answer: Span
-    reuses: int = 0  # tokens of the answer before it that the prompt holds
 
 
 class Line(NamedTuple):
@@ -57,7 +56,6 @@ class Lines:
     """Lays the requests of a trace in their order."""
 
     outputs_reusable: Reuse = "auto"
-    front_share: float = 1.0  # of the front that sessions share beyond what ids tell
     _roots: dict[Hashable, _Node] = field(default_factory=dict)
     _ends: dict[str, int] = field(default_factory=dict)  # of each session's line
     _fronted: set[tuple[Hashable, str]] = field(default_factory=set)
@@ -85,35 +83,32 @@ class Lines:
                 break
             path.append(node)
         known = path[-1]
-        base, reuses = self._base(known, (len(path) - 1) * size, request, session)
+        base = self._base(known, (len(path) - 1) * size, request, session)
         spans = joined([*base, *self._fresh(session, tokens - total_tokens(base))])
         for one in ids[len(path) - 1 : full]:
             node = _Node(spans=spans)
             path[-1].below[one] = node
             path.append(node)
-        laid = Laid(spans, self._answer(session, request.output_tokens), reuses)
+        laid = Laid(spans, self._answer(session, request.output_tokens))
         path[-1].last = session, tokens, laid
         return laid
 
-    def _base(
-        self, known: _Node, known_tokens: int, request: TraceRequest, session: str
-    ) -> tuple[tuple[Span, ...], int]:
-        """Return what a prompt shares with those before it, and how much of the last answer is in that."""
+    def _base(self, known: _Node, known_tokens: int, request: TraceRequest, session: str) -> tuple[Span, ...]:
+        """Return what a prompt shares with those before it, the answer included."""
         tokens, last = request.prompt_tokens, known.last
         if last is not None and last[0] == session and tokens >= last[1]:
             before, growth = last[2], tokens - last[1]
             answer = before.answer
             if self.outputs_reusable == "never" or (self.outputs_reusable == "auto" and growth < answer.length):
-                return before.spans, 0
-            reused = min(growth, answer.length)
-            return joined([*before.spans, answer._replace(length=reused)]), reused
+                return before.spans
+            return joined([*before.spans, answer._replace(length=min(growth, answer.length))])
         if known_tokens:
-            return cut(known.spans, known_tokens), 0
-        return self._front(request), 0
+            return cut(known.spans, known_tokens)
+        return self._front(request)
 
     def _front(self, request: TraceRequest) -> tuple[Span, ...]:
         """Return the front shared with other sessions; another front of the same session is its own."""
-        shared = min(int(self.front_share * request.shared_tokens), request.prompt_tokens)
+        shared = min(request.shared_tokens, request.prompt_tokens)
         kind = "sessions" if request.parent is None else "subagents"
         mark = (request.session, kind)
         if not shared or mark in self._fronted:

@@ -6,8 +6,9 @@ count between sessions, only the front that the trace says is common; with `keep
 everywhere, so that clones, and sessions of two files that number alike, share all that is numbered alike.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from workloads.errors import WorkloadError
 from workloads.session import Prompt
-from workloads.span import Span, joined
+from workloads.span import Span
 from workloads.traces.content_lines import Front
 from workloads.traces.digest import trace_digest
 from workloads.traces.open import open_trace
@@ -23,8 +24,18 @@ from workloads.traces.reading import ReadOptions
 from workloads.traces.request import BlockIds, TraceRequest
 from workloads.traces.sampling import is_chosen
 from workloads.traces.sessions import Changes, ReplayedSession, ReplayedTurn, ReplayRules, gather
+from workloads.traces.sharing import (
+    EVERYTHING,
+    FRONTS,
+    Owned,
+    Shared,
+    family,
+    owned,
+    shared_front_tokens,
+    shared_stretches,
+    turns_of,
+)
 
-EVERYTHING = 2**62  # tokens
 FAITHFUL = ReplayRules()
 
 
@@ -48,7 +59,8 @@ class Live:
     name: str
     recorded: ReplayedSession
     owner: str  # whose private content it is; "" where contents keep their names
-    shared: dict[Hashable, int]  # of each content that several sessions share: up to which point
+    shared: Shared
+    most_shared: int = EVERYTHING  # tokens of the front
 
     @property
     def depth(self) -> int:
@@ -64,7 +76,7 @@ class Live:
         """Yield each turn with what the engine is sent."""
         last = self.recorded.turns[-1] if self._ends_alone() else None
         for turn in self.recorded.turns:
-            (answer,) = self._own((turn.answer,))
+            (answer,) = self._own((turn.answer,), turn.prompt_tokens)
             spans = self._own(turn.spans)
             yield turn, Prompt(spans, answer, self.shared_tokens(spans) if turn is last else None)
 
@@ -78,30 +90,11 @@ class Live:
 
     def shared_tokens(self, spans: tuple[Span, ...]) -> int:
         """Return how much of the front of a prompt may be sent again by others."""
-        count = 0
-        for span in spans:
-            if isinstance(span.content, Owned):
-                break
-            count += span.length
-        return count
+        return sum(span.length for span in takewhile(lambda span: not isinstance(span.content, Owned), spans))
 
-    def _own(self, spans: tuple[Span, ...]) -> tuple[Span, ...]:
-        """Return spans with private content renamed."""
-        if not self.owner:
-            return spans
-        own: list[Span] = []
-        for content, start, length in spans:
-            shared = min(max(self.shared.get(content, 0) - start, 0), length)
-            own.append(Span(content, start, shared))
-            own.append(Span(Owned(self.owner, content), start + shared, length - shared))
-        return joined(own)
-
-
-class Owned(NamedTuple):
-    """Content of one session as one user lives through it."""
-
-    owner: str
-    content: Hashable
+    def _own(self, spans: tuple[Span, ...], at: int = 0) -> tuple[Span, ...]:
+        """Return spans that begin at a token of the prompt, private content renamed."""
+        return owned(spans, self.owner, self.shared, self.most_shared - at) if self.owner else spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +106,7 @@ class Replay:
     digest: str
     rules: ReplayRules
     sessions: tuple[ReplayedSession, ...]
-    shared: dict[Hashable, int]
+    shared: Shared
     totals: ReplayTotals
     changes: Changes
     notes: tuple[str, ...] = ()
@@ -138,7 +131,10 @@ class Replay:
         """Draw a session, each as likely as every other."""
         drawn = self.sessions[int(rng.integers(len(self.sessions)))]
         name = f"{name} {drawn.name}"
-        return Live(name, drawn, "" if self.rules.ids == "keep" else name, self.shared)
+        if self.rules.ids == "keep":
+            return Live(name, drawn, "", self.shared)
+        front = shared_front_tokens(drawn.turns[0].spans, self.shared)
+        return Live(name, drawn, name, self.shared, int(front * self.rules.shared_prefix_share))
 
 
 def read_replay(path: Path, options: ReadOptions = ReadOptions(), rules: ReplayRules = FAITHFUL) -> Replay:
@@ -153,8 +149,8 @@ def read_replay(path: Path, options: ReadOptions = ReadOptions(), rules: ReplayR
     if not sessions:
         longer = f"; all are longer than {rules.max_context_tokens:,} tokens" if changes.dropped else ""
         raise WorkloadError(f"{path}: no sessions are left to replay{longer}")
-    totals = _totals(sessions, opened.bad_rows)
-    shared = _shared(sessions, rules)
+    totals = _totals(sessions, rules.shared_prefix_share, opened.bad_rows)
+    shared = shared_stretches(sessions) if rules.ids == "local" else FRONTS
     return Replay(
         path, opened.format.name, digest, rules, tuple(sessions), shared, totals, changes, tuple(opened.notes)
     )
@@ -183,9 +179,9 @@ def _scoped(request: TraceRequest, rules: ReplayRules) -> TraceRequest:
     return request
 
 
-def _totals(sessions: list[ReplayedSession], bad_rows: int) -> ReplayTotals:
-    everybody = [one for root in sessions for one in _family(root)]
-    turns = [turn for root in sessions for turn in _turns(root)]
+def _totals(sessions: list[ReplayedSession], front_share: float, bad_rows: int) -> ReplayTotals:
+    everybody = [one for root in sessions for one in family(root)]
+    turns = [turn for root in sessions for turn in turns_of(root)]
     peaks = [max(turn.prompt_tokens + turn.answer.length for turn in one.turns) for one in sessions]
     return ReplayTotals(
         sessions=len(sessions),
@@ -194,7 +190,7 @@ def _totals(sessions: list[ReplayedSession], bad_rows: int) -> ReplayTotals:
         prompt_tokens=sum(turn.prompt_tokens for turn in turns),
         output_tokens=sum(turn.answer.length for turn in turns),
         mean_peak_tokens=sum(peaks) / len(peaks),
-        front_tokens=max((_front_tokens(turn) for one in sessions for turn in one.turns), default=0),
+        front_tokens=int(front_share * max(_front_tokens(one.turns[0]) for one in sessions)),
         bad_rows=bad_rows,
     )
 
@@ -202,40 +198,3 @@ def _totals(sessions: list[ReplayedSession], bad_rows: int) -> ReplayTotals:
 def _front_tokens(turn: ReplayedTurn) -> int:
     first = turn.spans[0]
     return first.length if first.content == Front("sessions") else 0
-
-
-def _family(session: ReplayedSession) -> Iterator[ReplayedSession]:
-    yield session
-    for turn in session.turns:
-        for one in turn.subagents:
-            yield from _family(one)
-    for one in session.last_subagents:
-        yield from _family(one)
-
-
-def _turns(session: ReplayedSession) -> Iterator[ReplayedTurn]:
-    """Yield the turns of a session and its subagents."""
-    for one in _family(session):
-        yield from one.turns
-
-
-def _shared(sessions: list[ReplayedSession], rules: ReplayRules) -> dict[Hashable, int]:
-    """Return of each content that more than one session holds the end of what the others hold of it."""
-    shared: dict[Hashable, int] = {Front("sessions"): EVERYTHING, Front("subagents"): EVERYTHING}
-    if rules.ids != "local":
-        return shared
-    owners: dict[Hashable, str] = {}
-    answers: dict[Hashable, list[Span]] = {}
-    for root in sessions:
-        for turn in _turns(root):
-            answers.setdefault(turn.answer.content, []).append(turn.answer)
-            for content, start, length in (*turn.spans, turn.answer):
-                if owners.setdefault(content, root.name) != root.name and not isinstance(content, Front):
-                    end = int((start + length) * rules.shared_prefix_share)
-                    shared[content] = max(shared.get(content, 0), end)
-    return {content: _before_answer(end, answers.get(content, [])) for content, end in shared.items()}
-
-
-def _before_answer(end: int, answers: list[Span]) -> int:
-    """Return where sharing ends: an answer is one span, and shared as a whole or not at all."""
-    return next((one.start for one in answers if one.start < end < one.start + one.length), end)

@@ -89,7 +89,7 @@ def gather(requests: Iterable[TraceRequest], rules: ReplayRules, changes: Change
 
     Raises WorkloadError where requests have no session, or parents go round in a circle.
     """
-    lines = Lines(rules.outputs_reusable, rules.shared_prefix_share)
+    lines = Lines(rules.outputs_reusable)
     found: dict[str, _Gathered] = {}
     for request in requests:
         name = request.session
@@ -100,11 +100,19 @@ def gather(requests: Iterable[TraceRequest], rules: ReplayRules, changes: Change
             one = found[name] = _Gathered(name, request.parent, request.after or 0, request.row)
         laid = lines.lay(request, name)
         if one.requests:
-            changes.kept_answers += laid.reuses > 0
-            changes.left_answers += laid.reuses == 0
+            kept = _holds_some(laid.spans, one.requests[-1][1].answer)
+            changes.kept_answers += kept
+            changes.left_answers += not kept
         one.requests.append((request._replace(content=None), laid))
     roots = _families(found, changes, place)
     return [session for root in roots if (session := _session(root, rules, changes, 0)) is not None]
+
+
+def _holds_some(spans: tuple[Span, ...], answer: Span) -> bool:
+    """Return whether a prompt holds the beginning of an answer."""
+    return any(
+        span.content == answer.content and span.start <= answer.start < span.start + span.length for span in spans
+    )
 
 
 def _families(found: dict[str, _Gathered], changes: Changes, place: str) -> list[_Gathered]:
