@@ -81,7 +81,8 @@ def replay(
         record = audience.record(population, client, session.name, number, prompt)
         record.depth = session.depth
         if not (yield from audience.ask(population, prompt, record)):
-            audience.engine.forget(prompt, session.shared_tokens(prompt.spans))
+            if not session.depth:  # a subagent's content may be its parent's too
+                audience.engine.forget(prompt, session.shared_tokens(prompt.spans))
             return
     if session.last_subagents:
         yield _together(audience, population, client, session.subagents(session.last_subagents))

@@ -25,7 +25,7 @@ def weka(path: Path, *sessions: dict[str, Any]) -> Path:
     return path
 
 
-def turn(t: float, prompt: int, out: int, think_s: float, api_s: float = 2.0, first: int = 1) -> dict[str, Any]:
+def turn(t: float, prompt: int, out: int, think_s: float, *, api_s: float = 2.0, first: int = 1) -> dict[str, Any]:
     """Return a request whose ids count on from `first`."""
     ids = list(range(first, first + prompt // 64))
     return {"type": "s", "t": t, "in": prompt, "out": out, "hash_ids": ids, "api_time": api_s, "think_time": think_s}
