@@ -99,10 +99,6 @@ def gather(requests: Iterable[TraceRequest], rules: ReplayRules, changes: Change
         if one is None:
             one = found[name] = _Gathered(name, request.parent, request.after or 0, request.row)
         laid = lines.lay(request, name)
-        if one.requests:
-            kept = _holds_some(laid.spans, one.requests[-1][1].answer)
-            changes.kept_answers += kept
-            changes.left_answers += not kept
         one.requests.append((request._replace(content=None), laid))
     roots = _families(found, changes, place)
     return [session for root in roots if (session := _session(root, rules, changes, 0)) is not None]
@@ -164,6 +160,10 @@ def _session(one: _Gathered, rules: ReplayRules, changes: Changes, depth: int) -
     turns = []
     due_s = 0.0
     for number, (request, laid) in enumerate(one.requests[:kept]):
+        if number:
+            holds = _holds_some(laid.spans, one.requests[number - 1][1].answer)
+            changes.kept_answers += holds
+            changes.left_answers += not holds
         gap_s = _gap_s(one.requests, number, changes)
         think_s = max(gap_s - recorded_s[number], 0.0)
         capped_s = think_s if rules.gap_cap_s is None else min(think_s, rules.gap_cap_s)
