@@ -9,7 +9,7 @@ from sim.engine.clients import Population, StopRule
 from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests
 from sim.engine.simulation import EngineSetup, LoadSetup
-from sim.errors import RefusalError
+from sim.errors import RefusalError, ScenarioError
 from sim.memory import BatchLimits, MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
 from sim.memory_request import MemoryRequest
 from sim.memory_request.from_log import like_log
@@ -26,6 +26,7 @@ from sim.scenario import (
     StaggeredStartSpec,
 )
 from sim.scheduling.continuous import SchedulerConfig
+from sim.scheduling.policies import VLLM_V1
 from sim.steptime.pricing import AnyProfile, StepTimes, find_gpu, find_profile, price
 from sim.steptime.pricing import Engine as StepEngine
 from sim.steptime.profile import Frontend
@@ -186,6 +187,11 @@ def assemble(parts: Parts, place: str) -> Deployment:
     if ledger.refusal is not None:
         raise RefusalError(f"{place}: the engine would not start: {ledger.refusal}")
     engine = scenario.engine
+    if not ledger.layout.is_uniform and (engine.scheduler != VLLM_V1 or engine.scheduling_policy == "priority_quota"):
+        what = f"scheduler {engine.scheduler}, scheduling_policy {engine.scheduling_policy}"
+        raise ScenarioError(
+            f"{place}: engine: {what} is for models whose layers all keep every token, not {model.name}"
+        )
     priced = price(
         parts.profile,
         gpu,
@@ -206,6 +212,8 @@ def assemble(parts: Parts, place: str) -> Deployment:
         frontend=_frontend(scenario, priced.frontend),
         enable_prefix_caching=ledger.settings.caches_prefixes(model),
         kv_groups=() if ledger.layout.is_uniform else ledger.layout.groups,
+        scheduler_name=engine.scheduler,
+        first_token_due_s=engine.first_token_due_s,
     )
     return Deployment(parts, ledger, priced, setup)
 
@@ -225,7 +233,8 @@ def scheduler_config(engine: EngineSpec, limits: BatchLimits) -> SchedulerConfig
     """Return the scheduler's part of the engine flags, what they leave open filled in."""
     flags = _shared_flags(engine, SchedulerConfig)
     flags |= {"max_num_batched_tokens": limits.max_num_batched_tokens, "max_num_seqs": limits.max_num_seqs}
-    return SchedulerConfig(policy=engine.scheduling_policy, **flags)
+    quotas = tuple(sorted(engine.priority_quotas.items()))
+    return SchedulerConfig(policy=engine.scheduling_policy, **flags | {"priority_quotas": quotas})
 
 
 def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from msgspec import Meta
 Tokens = Annotated[int, Meta(ge=0, le=10_000_000)]
 Seconds = Annotated[float, Meta(ge=0, le=1e7)]
 Positive = Annotated[float, Meta(gt=0, le=1e7)]
+Sessions = Annotated[int, Meta(ge=1, le=100_000)]
 
 
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

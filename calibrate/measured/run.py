@@ -44,6 +44,20 @@ class MeasuredLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineSample:
+    """One line of an engine's log about its traffic."""
+
+    at_s: float | None  # from the first such line
+    prompt_tokens_per_s: float
+    output_tokens_per_s: float
+    running: int
+    waiting: int
+    kv_usage: float | None = None  # of 1
+    hit_rate: float | None = None
+    preemptions: int = 0  # since the line before
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredRun:
     """One load point."""
 
@@ -62,3 +76,5 @@ class MeasuredRun:
     requests: tuple[MeasuredRequest, ...] = ()
     notes: tuple[str, ...] = ()  # what was converted or left out
     settings: Mapping[str, str] = field(default_factory=dict)  # of engine and client, as stated
+    buckets: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)  # ttft.. -> bound, cumulative
+    series: tuple[EngineSample, ...] = ()  # what the server said over time

@@ -73,8 +73,8 @@ def run_command(options: RunOptions) -> list[str]:
     several = len(finished) > 1
     return [
         f"{result.deployment.scenario.name}: {line}" if several else line
-        for result, _ in finished
-        for line in failures(result)
+        for result, variants in finished
+        for line in failures(result, variants)
     ]
 
 
@@ -118,9 +118,10 @@ def _show(finished: Sequence[tuple[Result, Mapping[str, Result]]], written: Sequ
 def _job(path: Path, options: RunOptions) -> _Job:
     document = apply_overrides(load_yaml(path), options.overrides)
     deployment = _deploy(document, options)
-    if not options.variants:
-        return _Job(deployment)
-    variants = deployment.scenario.variants
+    named = {name for figure in deployment.scenario.checks.figures for name in (figure.variant, figure.over)}
+    variants = [
+        one for one in deployment.scenario.variants if options.variants or (options.check and one.name in named)
+    ]
     return _Job(deployment, {one.name: _variant(document, options, one.name, one.set) for one in variants})
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sim.engine.step_log import StepLog
+    from sim.scheduling.waste import Waste
 
 
 class Outcome(Enum):
@@ -139,6 +140,7 @@ class EngineLog:
     kv_usage_seconds: float = 0.0  # integral of usage over busy time
     evicted_blocks: int = 0
     running_peak: int = 0
+    waste: "Waste | None" = None  # of a policy that counts it
 
     @property
     def kv_usage_mean(self) -> float:

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from sim.report.refusals import share_refused, turns_word, why_refused
 from sim.report.trace_lines import replay_lines, trace_lines
 from sim.run import Result
+from sim.scenario import EngineSpec
+from sim.scheduling.policies import VLLM_V1
 from sim.scheduling.replay import POLICY_VERSION
+from sim.scheduling.reserving import PAGED
 from sim.setup import Deployment
 from sim.units import gib, seconds
 
@@ -54,8 +57,16 @@ def step_times(deployment: Deployment) -> str:
     how = "asynchronous" if deployment.scenario.engine.async_scheduling else "synchronous"
     return (
         f"step times: {profile.provenance.kind}, profile {profile.name}{assumed}; "
-        f"scheduling: vLLM V1 as of {POLICY_VERSION}, {how}"
+        f"scheduling: {scheduling_policy(deployment.scenario.engine)}, {how}"
     )
+
+
+def scheduling_policy(engine: EngineSpec) -> str:
+    """Name the batching policy and the queue's order, where they are not vLLM's defaults."""
+    name = f"vLLM V1 as of {POLICY_VERSION}" if engine.scheduler == VLLM_V1 else engine.scheduler.replace("_", " ")
+    order = "" if engine.scheduling_policy == "fcfs" else f", {engine.scheduling_policy.replace('_', ' ')}"
+    areas = "" if engine.kv_reservation == PAGED else f", KV reserved by {engine.kv_reservation}"
+    return name + order + areas
 
 
 def answers(result: Result) -> Iterator[str]:

@@ -145,3 +145,15 @@ def cut(spans: Iterable[Span], tokens: int) -> tuple[Span, ...]:
         kept.append(span if span.length <= tokens else span._replace(length=tokens))
         tokens -= span.length
     return tuple(kept)
+
+
+def common_front(one: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Return what two prompts begin with in common."""
+    kept = []
+    for mine, theirs in zip(one, other, strict=False):
+        if mine[:2] != theirs[:2]:
+            break
+        kept.append(mine if mine.length <= theirs.length else theirs)
+        if mine.length != theirs.length:
+            break
+    return tuple(kept)

@@ -8,6 +8,7 @@ everywhere, so that clones, and sessions of two files that number alike, share a
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -16,8 +17,8 @@ import numpy as np
 
 from workloads.errors import WorkloadError
 from workloads.session import Prompt
-from workloads.span import Span
-from workloads.traces.content_lines import Front
+from workloads.span import Span, total_tokens
+from workloads.traces.content_lines import common_front, cut
 from workloads.traces.digest import trace_digest
 from workloads.traces.open import open_trace
 from workloads.traces.reading import ReadOptions
@@ -48,7 +49,7 @@ class ReplayTotals(NamedTuple):
     prompt_tokens: int
     output_tokens: int
     mean_peak_tokens: float  # the deepest prompt of a session with its answer, on average
-    front_tokens: int  # the longest front that sessions share
+    front_tokens: int  # the front that all sessions share, or the longest that the trace names
     bad_rows: int = 0
 
 
@@ -109,18 +110,13 @@ class Replay:
     shared: Shared
     totals: ReplayTotals
     changes: Changes
+    prefix: tuple[Span, ...]  # the front that all sessions share, or the longest that the trace names
     notes: tuple[str, ...] = ()
 
     @property
-    def prefix(self) -> tuple[Span, ...]:
-        """The longest front that sessions share beyond their ids."""
-        tokens = self.totals.front_tokens
-        return (Span(Front("sessions"), 0, tokens),) if tokens else ()
-
-    @property
     def shared_prefix_tokens(self) -> int:
-        """Its length."""
-        return self.totals.front_tokens
+        """How long it is."""
+        return total_tokens(self.prefix)
 
     @property
     def mean_unique_tokens(self) -> float:
@@ -149,10 +145,11 @@ def read_replay(path: Path, options: ReadOptions = ReadOptions(), rules: ReplayR
     if not sessions:
         longer = f"; all are longer than {rules.max_context_tokens:,} tokens" if changes.dropped else ""
         raise WorkloadError(f"{path}: no sessions are left to replay{longer}")
-    totals = _totals(sessions, rules.shared_prefix_share, opened.bad_rows)
     shared = shared_stretches(sessions) if rules.ids == "local" else FRONTS
+    prefix = _prefix(sessions, shared, rules.shared_prefix_share)
+    totals = _totals(sessions, total_tokens(prefix), opened.bad_rows)
     return Replay(
-        path, opened.format.name, digest, rules, tuple(sessions), shared, totals, changes, tuple(opened.notes)
+        path, opened.format.name, digest, rules, tuple(sessions), shared, totals, changes, prefix, tuple(opened.notes)
     )
 
 
@@ -179,7 +176,7 @@ def _scoped(request: TraceRequest, rules: ReplayRules) -> TraceRequest:
     return request
 
 
-def _totals(sessions: list[ReplayedSession], front_share: float, bad_rows: int) -> ReplayTotals:
+def _totals(sessions: list[ReplayedSession], front_tokens: int, bad_rows: int) -> ReplayTotals:
     everybody = [one for root in sessions for one in family(root)]
     turns = [turn for root in sessions for turn in turns_of(root)]
     peaks = [max(turn.prompt_tokens + turn.answer.length for turn in one.turns) for one in sessions]
@@ -190,11 +187,14 @@ def _totals(sessions: list[ReplayedSession], front_share: float, bad_rows: int) 
         prompt_tokens=sum(turn.prompt_tokens for turn in turns),
         output_tokens=sum(turn.answer.length for turn in turns),
         mean_peak_tokens=sum(peaks) / len(peaks),
-        front_tokens=int(front_share * max(_front_tokens(one.turns[0]) for one in sessions)),
+        front_tokens=front_tokens,
         bad_rows=bad_rows,
     )
 
 
-def _front_tokens(turn: ReplayedTurn) -> int:
-    first = turn.spans[0]
-    return first.length if first.content == Front("sessions") else 0
+def _prefix(sessions: list[ReplayedSession], shared: Shared, share: float) -> tuple[Span, ...]:
+    """Return what is in the cache when everybody's first turn has been there, as far as all share it."""
+    first = [session.turns[0].spans for session in sessions]
+    named = max(first, key=lambda spans: spans[0].length if spans[0].content in FRONTS else 0)
+    front = named[:1] if named[0].content in FRONTS else reduce(common_front, first)
+    return cut(front, int(share * shared_front_tokens(front, shared)))

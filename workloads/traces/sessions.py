@@ -135,20 +135,54 @@ def _families(found: dict[str, _Gathered], changes: Changes, place: str) -> list
 
 def _session(one: _Gathered, rules: ReplayRules, changes: Changes, depth: int) -> ReplayedSession | None:
     """Return a session under the rules; None where they drop it."""
+    kept = _kept(one, rules, changes)
+    if not kept:
+        return None
+    children, recorded_s = _children(one, kept, rules, changes, depth)
+    turns = []
+    due_s = 0.0
+    for number, (request, laid) in enumerate(one.requests[:kept]):
+        think_s = max(_gap_s(one.requests, number, changes) - recorded_s[number], 0.0)
+        cut_s = 0.0 if rules.gap_cap_s is None else max(think_s - rules.gap_cap_s, 0.0)
+        changes.capped_gaps += cut_s > 0
+        changes.capped_s += cut_s
+        if number:
+            holds = _holds_some(laid.spans, one.requests[number - 1][1].answer)
+            changes.kept_answers += holds
+            changes.left_answers += not holds
+        if number and rules.times == "recorded":
+            due_s = max(due_s + _step_s(one.requests, number, one.name) - cut_s, 0.0)
+        due = due_s if rules.times == "recorded" else None
+        agents = tuple(children[number])
+        turns.append(ReplayedTurn(laid.spans, laid.answer, request.prompt_tokens, think_s - cut_s, due, agents))
+    return ReplayedSession(one.name, tuple(turns), tuple(children[kept]), depth)
+
+
+def _kept(one: _Gathered, rules: ReplayRules, changes: Changes) -> int:
+    """Return how many of its turns a session keeps."""
+    too_long = [number for number, (request, _) in enumerate(one.requests) if _is_too_long(request, rules)]
     many = len(one.requests)
-    kept = next((n for n, (request, _) in enumerate(one.requests) if _is_too_long(request, rules)), many)
-    if kept < many:
-        if rules.too_long == "drop" or (not kept and rules.too_long == "end"):
-            changes.dropped += 1
-            return None
-        if rules.too_long == "refuse":
-            changes.refused += sum(_is_too_long(request, rules) for request, _ in one.requests)
-            kept = many
-        else:
-            changes.ended += 1
-            changes.cut_turns += many - kept
+    if not too_long:
+        return many
+    if rules.too_long == "refuse":
+        changes.refused += len(too_long)
+        return many
+    kept = 0 if rules.too_long == "drop" else too_long[0]
+    if kept:
+        changes.ended += 1
+        changes.cut_turns += many - kept
+    else:
+        changes.dropped += 1
+    return kept
+
+
+def _children(
+    one: _Gathered, kept: int, rules: ReplayRules, changes: Changes, depth: int
+) -> tuple[list[list[ReplayedSession]], list[float]]:
+    """Return the subagents before each turn and after the last, and how long the longest took when recorded."""
     children: list[list[ReplayedSession]] = [[] for _ in range(kept + 1)]
     recorded_s = [0.0] * (kept + 1)
+    many = len(one.requests)
     for child in one.children:
         if kept < many and child.after >= kept:
             continue  # it belongs to what was cut off
@@ -157,29 +191,7 @@ def _session(one: _Gathered, rules: ReplayRules, changes: Changes, depth: int) -
         session = _session(child, rules, changes, depth + 1)
         if session is not None:
             children[place].append(session)
-    turns = []
-    due_s = 0.0
-    for number, (request, laid) in enumerate(one.requests[:kept]):
-        if number:
-            holds = _holds_some(laid.spans, one.requests[number - 1][1].answer)
-            changes.kept_answers += holds
-            changes.left_answers += not holds
-        gap_s = _gap_s(one.requests, number, changes)
-        think_s = max(gap_s - recorded_s[number], 0.0)
-        capped_s = think_s if rules.gap_cap_s is None else min(think_s, rules.gap_cap_s)
-        if capped_s < think_s:
-            changes.capped_gaps += 1
-            changes.capped_s += think_s - capped_s
-        if number:
-            due_s += _step_s(one.requests, number, place=one.name) - (think_s - capped_s) if _recorded(rules) else 0.0
-        due = max(due_s, 0.0) if _recorded(rules) else None
-        agents = tuple(children[number])
-        turns.append(ReplayedTurn(laid.spans, laid.answer, request.prompt_tokens, capped_s, due, agents))
-    return ReplayedSession(one.name, tuple(turns), tuple(children[kept]), depth)
-
-
-def _recorded(rules: ReplayRules) -> bool:
-    return rules.times == "recorded"
+    return children, recorded_s
 
 
 def _is_too_long(request: TraceRequest, rules: ReplayRules) -> bool:
