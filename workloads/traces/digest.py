@@ -10,7 +10,7 @@ from workloads.errors import WorkloadError
 def trace_digest(files: Sequence[Path]) -> str:
     """Return the SHA-256 of a file, or of several files' digests in order.
 
-    Raises WorkloadError if one cannot be read.
+    Raises WorkloadError if one cannot be read or is no file.
     """
     digests = [_file_digest(path) for path in files]
     return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
@@ -18,6 +18,8 @@ def trace_digest(files: Sequence[Path]) -> str:
 
 def _file_digest(path: Path) -> str:
     try:
+        if not path.is_file():  # a pipe or a device might never end
+            raise WorkloadError(f"{path}: is no regular file")
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:

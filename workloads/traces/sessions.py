@@ -16,7 +16,7 @@ from workloads.traces.request import TraceRequest
 Times = Literal["closed", "recorded"]
 Ids = Literal["local", "rename", "keep"]
 TooLong = Literal["end", "drop", "refuse"]
-MOST_DEPTH = 20  # of subagents of subagents
+MOST_DEPTH = 32  # of subagents of subagents
 
 
 @dataclass(frozen=True, slots=True)

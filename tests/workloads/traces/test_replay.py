@@ -12,7 +12,8 @@ import pytest
 from workloads.errors import WorkloadError
 from workloads.span import Span, total_tokens
 from workloads.traces.replay import Live, Replay, read_replay
-from workloads.traces.sessions import ReplayRules
+from workloads.traces.request import TraceRequest
+from workloads.traces.sessions import Changes, ReplayRules, gather
 from workloads.traces.sharing import turns_of
 
 WEKA = Path(__file__).parents[4] / "shared" / "data" / "traces" / "weka_cc"
@@ -174,6 +175,17 @@ def test_a_share_is_of_whole_sessions_and_comes_before_their_number(tmp_path: Pa
     assert first.sessions == some.sessions[:3]
     with pytest.raises(WorkloadError, match="no sessions are left to replay"):
         replayed(path, share=1e-9)
+
+
+def test_a_subagent_without_its_parent_is_a_session_and_a_circle_of_parents_is_refused() -> None:
+    """No format here writes such a trace, but one may be cut so."""
+    changes = Changes()
+    lost = TraceRequest(1, 9, 1, session="a", parent="gone", after=3)
+    (one,) = gather([lost], ReplayRules(), changes, "t")
+    assert (one.name, one.depth, changes.orphans) == ("a", 0, 1)
+    circle = [TraceRequest(1, 9, 1, session="a", parent="b"), TraceRequest(2, 9, 1, session="b", parent="a")]
+    with pytest.raises(WorkloadError, match="t:1: session 'a' has parents that go round in a circle"):
+        gather(circle, ReplayRules(), Changes(), "t")
 
 
 def test_a_trace_without_sessions_is_refused(tmp_path: Path) -> None:
