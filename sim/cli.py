@@ -274,3 +274,54 @@ def memory(**params: Any) -> None:
     from sim.commands.memory import MemoryOptions, memory_command
 
     memory_command(MemoryOptions(**as_fields(params)))
+
+
+@main.command()
+@click.argument("path", metavar="FILE_OR_FOLDER", type=click.Path(path_type=Path))
+@click.option("--format", "format_name", metavar="NAME", help="The file's format.  [default: recognised]")
+@click.option(
+    "--block-tokens",
+    type=click.IntRange(1, 1_000_000),
+    help="Tokens a block id stands for, where not the format's; of content without ids, an engine's block.",
+)
+@click.option(
+    "--rows",
+    type=click.Choice(["cumulative", "delta"]),
+    help="Whether a session's later rows hold the whole prompt or what is new.  [default: as the rows look]",
+)
+@click.option("--skip-bad-rows", is_flag=True, help="Count bad rows and go on, instead of refusing the file.")
+@click.option("--limit", type=click.IntRange(1), help="Read only so many requests.")
+@click.option("--sessions", type=click.IntRange(1, 1_000_000), help="Sessions to draw from a described load.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, help="What a described load is drawn with.", show_default=True
+)
+@click.option(
+    "--tokens-per-character",
+    type=click.FloatRange(0.001, 10),
+    default=0.25,
+    show_default=True,
+    help="Turns text into tokens where a trace holds text.",
+)
+@click.option("--retention", is_flag=True, help="Hits by cache size (LRU, optimum) and by how long content is kept.")
+@click.option("--count-answers", is_flag=True, help="Count answers as cached, too, where later prompts may hold them.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for chart and JSON.  [default: out/trace-NAME, none with --json]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def trace(path: Path, *, out: Path | None, as_json: bool, retention: bool, count_answers: bool, **read: Any) -> None:
+    """Say what a recorded trace holds and what comes back.
+
+    The format is recognised: a file, or a folder of files of one format. Nothing is simulated.
+
+    \b
+      kvcliff trace scenarios/traces/made-up-chats.jsonl --retention
+    """  # noqa: D301 - click's mark for lines that stay as they are
+    from sim.commands.trace import TraceOptions, trace_command
+    from workloads.traces.reading import ReadOptions
+
+    if out is None and not as_json:
+        out = Path("out") / f"trace-{path.resolve().name.split('.')[0] or 'file'}"
+    options = ReadOptions(format=read.pop("format_name"), **read)
+    trace_command(TraceOptions(path, options, retention, count_answers, out, as_json))

@@ -94,7 +94,7 @@ def test_command_runs_as_written(line: str, tmp_path: Path) -> None:
         at = arguments.index("--cluster")
         assert parse_address(arguments[at + 1]).port
         del arguments[at : at + 2]
-    assert _invoke(*arguments, *(["--out", str(tmp_path)] if arguments[0] == "sweep" else []))
+    assert _invoke(*arguments, *(["--out", str(tmp_path)] if arguments[0] in {"sweep", "trace"} else []))
 
 
 @pytest.mark.parametrize("line", MAKES)

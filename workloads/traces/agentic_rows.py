@@ -7,7 +7,7 @@ Blocks lie on one line of content, block `i` from point `i * block_tokens` on, s
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -36,8 +36,8 @@ class _Session(NamedTuple):
 
     first_id: int | None
     at_s: float
-    context: tuple[Span, ...]
-    tokens: int
+    context: tuple[Span, ...] = ()
+    tokens: int = 0
 
 
 def recognises(head: Head) -> bool:
@@ -52,42 +52,45 @@ def read(reading: Reading) -> Iterator[TraceRequest]:
     for number, row in json_rows(reading, _Row):
         name = str(row.session_id)
         before = sessions.get(name)
-        if before is not None and rows is None:
-            rows = _kind(row, before)
-        if before is not None:
-            _note(reading, rows, row)
-        grows = before is not None and rows != "cumulative" and not row.is_restart
-        context, held = (before.context, before.tokens) if before is not None and grows else ((), 0)
-        tokens, at_s = held + row.input_length, None if row.timestamp is None else row.timestamp / 1e3
-        fault = _fault(row, block_tokens, tokens, at_s, before)
+        kind = _kind(row, before) if rows is None and before is not None else rows
+        known = before or _Session(row.hash_ids[0] if row.hash_ids else None, 0.0)
+        if kind == "cumulative" or row.is_restart:
+            known = known._replace(context=(), tokens=0)
+        fault = _fault(row, block_tokens, known)
         if fault:
             reading.bad(number, fault)
             continue
-        new = _new_spans(row, (name, number), block_tokens)
-        if not row.hash_ids:
-            reading.note("some rows have no hash_ids: what they add is of their session alone")
-        if not row.output_length:
-            reading.note("answers of 0 tokens count as 1")
-        output = row.output_length or 1
-        spans, answer = joined((*context, *new)), Span((name, number, "answer"), 0, output)
-        first_id = row.hash_ids[0] if row.hash_ids else None
-        keeps = (*spans, answer) if rows != "cumulative" else ()
-        sessions[name] = _Session(
-            first_id if before is None else before.first_id,
-            at_s if at_s is not None else before.at_s if before else 0.0,
-            keeps,
-            tokens + output,
-        )
-        yield TraceRequest(
-            number,
-            tokens,
-            output,
-            at_s,
-            name,
-            spans,
-            None if row.delay is None or before is None else row.delay / 1e3,
-            answer=None if rows == "cumulative" else answer,
-        )
+        rows = kind
+        _note(reading, row, None if before is None else rows)
+        request = _request(number, row, name, known, block_tokens)
+        if before is None:
+            request = request._replace(gap_s=None)
+        sessions[name] = _after(request, known)
+        yield request if rows != "cumulative" else request._replace(answer=None)
+
+
+def _request(number: int, row: _Row, name: str, known: _Session, block_tokens: int) -> TraceRequest:
+    """Return a row as a request: what is known of its session, and what the row holds."""
+    output = row.output_length or 1
+    return TraceRequest(
+        number,
+        known.tokens + row.input_length,
+        output,
+        None if row.timestamp is None else row.timestamp / 1e3,
+        name,
+        joined((*known.context, *_own_spans(row, (name, number), block_tokens))),
+        None if row.delay is None else row.delay / 1e3,
+        answer=Span((name, number, "answer"), 0, output),
+    )
+
+
+def _after(request: TraceRequest, known: _Session) -> _Session:
+    spans, answer = request.content, request.answer
+    assert isinstance(spans, tuple)
+    assert answer is not None
+    at_s = known.at_s if request.at_s is None else request.at_s
+    context = cast("tuple[Span, ...]", (*spans, answer))
+    return _Session(known.first_id, at_s, context, request.prompt_tokens + answer.length)
 
 
 def _kind(row: _Row, before: _Session) -> Literal["cumulative", "delta"]:
@@ -95,17 +98,22 @@ def _kind(row: _Row, before: _Session) -> Literal["cumulative", "delta"]:
     return "cumulative" if row.delay is None or repeats else "delta"
 
 
-def _note(reading: Reading, rows: str | None, row: _Row) -> None:
+def _note(reading: Reading, row: _Row, rows: str | None) -> None:
+    """Tell how a row was read; `rows` is None of a session's first."""
     if rows == "cumulative":
         reading.note("rows after a session's first were read as whole prompts (rows=delta reads them as what is new)")
-    else:
+    elif rows == "delta":
         reading.note("rows after a session's first were read as what is new (rows=cumulative: as whole prompts)")
-    if row.is_restart:
+    if rows is not None and row.is_restart:
         reading.note("a session begins anew with a row that says is_restart")
+    if not row.hash_ids:
+        reading.note("some rows have no hash_ids: what they add is of their session alone")
+    if not row.output_length:
+        reading.note("answers of 0 tokens count as 1")
 
 
-def _fault(row: _Row, block_tokens: int, tokens: int, at_s: float | None, before: _Session | None) -> str | None:
-    blocks = -(-row.input_length // block_tokens)
+def _fault(row: _Row, block_tokens: int, known: _Session) -> str | None:
+    blocks, tokens = -(-row.input_length // block_tokens), known.tokens + row.input_length
     if row.hash_ids and len(row.hash_ids) != blocks:
         return (
             f"{len(row.hash_ids)} hash_ids, where {row.input_length:,} tokens are {blocks} blocks "
@@ -113,18 +121,17 @@ def _fault(row: _Row, block_tokens: int, tokens: int, at_s: float | None, before
         )
     if tokens > MOST_TOKENS:
         return f"the session's prompt grows to {tokens:,} tokens: are its rows whole prompts (rows=cumulative)?"
-    if before is not None and at_s is not None and at_s < before.at_s:
-        return f"{at_s:.10g} s is before the session's last {before.at_s:.10g} s: times must ascend"
+    if row.timestamp is not None and row.timestamp / 1e3 < known.at_s:
+        return f"{row.timestamp / 1e3:.10g} s is before the session's last {known.at_s:.10g} s: times must ascend"
     return None
 
 
-def _new_spans(row: _Row, line: tuple[str, int], block_tokens: int) -> tuple[Span, ...]:
+def _own_spans(row: _Row, line: tuple[str, int], block_tokens: int) -> tuple[Span, ...]:
     """Return the row's own tokens; without ids they lie on a line of their own."""
     if not row.hash_ids:
         return (Span(line, 0, row.input_length),)
     spans = [Span(_BLOCKS, one * block_tokens, block_tokens) for one in row.hash_ids]
-    last = row.input_length - (len(spans) - 1) * block_tokens
-    spans[-1] = spans[-1]._replace(length=last)
+    spans[-1] = spans[-1]._replace(length=row.input_length - (len(spans) - 1) * block_tokens)
     return tuple(spans)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from workloads.errors import WorkloadError
 from workloads.traces.format import Format, Head
 from workloads.traces.formats import FORMATS
-from workloads.traces.json_rows import json_value
+from workloads.traces.json_rows import abridged_value
 from workloads.traces.text_lines import byte_lines, document
 
 _TEXT_BYTES = 64 * 2**10
 _LINES = 40
-_WHOLE_BYTES = 128 * 2**20  # a value takes ten times as much in memory
+_WHOLE_BYTES = 128 * 2**20
 _NO_TRACES = {".md", ".rst", ".txt", ".html", ".pdf", ".png", ".py", ".sh"}
 _NO_TRACE_STEMS = {"LICENSE", "NOTICE", "README", "MANIFEST"}  # AIPerf writes a manifest beside its traces
 
@@ -26,11 +26,11 @@ def head_of(path: Path) -> Head:
     """
     lines = _first_lines(path)
     text = b"".join(lines)[:_TEXT_BYTES].decode(errors="replace").removeprefix("\ufeff")
-    first = json_value(lines[0])
+    first = abridged_value(lines[0])
     if first is None and lines[0].lstrip()[:1] in {b"{", b"["}:
         first = _whole(path)
         if first is None:
-            first = next((value for value in map(json_value, lines[1:]) if isinstance(value, dict)), None)
+            first = next((value for value in map(abridged_value, lines[1:]) if isinstance(value, dict)), None)
     header: tuple[str, ...] = ()
     if first is None or isinstance(first, int | float):
         header = tuple(cell.strip() for cell in _cells(lines[0]))
@@ -52,7 +52,7 @@ def _first_lines(path: Path) -> list[bytes]:
 def _whole(path: Path) -> Any:
     """Return a file that is one JSON value over many lines, or None, also where it is too large to be looked at."""
     try:
-        return json_value(document(path, _WHOLE_BYTES))
+        return abridged_value(document(path, _WHOLE_BYTES))
     except WorkloadError:
         return None
 
@@ -83,7 +83,8 @@ def format_of(path: Path, named: str | None = None) -> Format:
     head = head_of(path)
     found = next((one for one in FORMATS.values() if one.recognises(head)), None)
     if found is None and head.first is None and head.text.lstrip()[:1] in {"{", "["}:
-        raise WorkloadError(f"{path}:1: {head.text[:40].strip()!r} is no JSON, or cut short")
+        begins = repr(head.text[:40].strip())
+        raise WorkloadError(f"{path}:1: no format known here begins with {begins}, which is no JSON, or cut short")
     if found is None:
         raise WorkloadError(f"{path}: no format known here begins with {_seen(head)}; name one of {', '.join(FORMATS)}")
     return found

@@ -84,7 +84,8 @@ class _Walk:
     block_tokens: int
     scope: str | None
     shared_tokens: int
-    names: dict[str, int] = field(default_factory=dict)  # of subagents: how often each
+    taken: dict[str, int]  # names of sessions of the file, and the line of each
+    times: dict[str, int] = field(default_factory=dict)  # how often each subagent's name came up
     tokens: list[int] = field(default_factory=lambda: [0, 0])  # of the main agent, as its totals count
 
     def requests(self, entries: Sequence[msgspec.Raw], agent: _Agent) -> Iterator[TraceRequest]:
@@ -100,6 +101,7 @@ class _Walk:
                 if agent.depth == _DEEPEST:
                     self._skip(agent, f"subagents within subagents, {_DEEPEST} deep")
                     continue
+                self.reading.note("subagents are sessions of their own; the think time after them contains their time")
                 name = self._name_of(agent.session, entry)
                 yield from self.requests(entry.requests or [], _Agent(name, agent.session, seen, agent.depth + 1))
                 continue
@@ -164,8 +166,11 @@ class _Walk:
 
     def _name_of(self, session: str, entry: _Entry) -> str:
         name = f"{session}/{'subagent' if entry.agent_id is None else entry.agent_id}"
-        times = self.names[name] = self.names.get(name, 0) + 1
-        return name if times == 1 else f"{name}#{times}"
+        times = self.times.get(name, 0) + 1
+        while (free := name if times == 1 else f"{name}#{times}") in self.taken:
+            times += 1
+        self.times[name], self.taken[free] = times, self.line
+        return free
 
 
 def _driver(input_types: Sequence[str] | None) -> str | None:
@@ -187,24 +192,22 @@ def _is_entry(one: Any) -> bool:
 
 def read(reading: Reading) -> Iterator[TraceRequest]:
     """Yield the requests, session by session."""
-    seen, number = dict[str, int](), 0
+    taken, number = dict[str, int](), 0
     for line, session in _sessions(reading):
         stem = reading.path.name.split(".")[0]
         name = str(session.id) if session.id is not None else stem if line == 1 else f"{stem}-{line}"
-        if name in seen:
-            reading.bad(line, f"session {shown(name)} is there twice, first in line {seen[name]}")
+        if name in taken:
+            reading.bad(line, f"session {shown(name)} is there twice, first in line {taken[name]}")
             continue
-        seen[name] = line
+        taken[name] = line
         scope = None if session.hash_id_scope == "global" else name
         shared_tokens = (session.tool_tokens or 0) + (session.system_tokens or 0)
         block_tokens = reading.options.block_tokens or session.block_size or BLOCK_TOKENS
         kind = "all sessions" if scope is None else "their session"
         reading.note(f"ids are of full {block_tokens}-token blocks, and of {kind} alone")
-        walk = _Walk(reading, line, number, block_tokens, scope, shared_tokens)
+        walk = _Walk(reading, line, number, block_tokens, scope, shared_tokens, taken)
         yield from walk.requests(session.requests, _Agent(name))
         number = walk.number
-        if walk.names:
-            reading.note("subagents are sessions of their own; the think time after them contains their time")
         _check_totals(reading, session, walk)
 
 
