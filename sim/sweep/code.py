@@ -24,6 +24,8 @@ SIMULATING = (
     "scenario.py",
     "setup.py",
     "sweep/task.py",
+    "trace_setup.py",
+    "trace_spec.py",
     "units.py",
     "workload_setup.py",
     "workload_spec.py",

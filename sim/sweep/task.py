@@ -98,6 +98,7 @@ def turn_rows(run: Run, level: int) -> list[TurnRow]:
             "population": record.population,
             "session": record.session,
             "turn": record.turn,
+            "depth": record.depth,
             "outcome": record.outcome.value,
             "prompt_tokens": record.prompt_tokens,
             "output_tokens": record.output_tokens,

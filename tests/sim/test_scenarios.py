@@ -14,7 +14,9 @@ from sim.run import run_scenario
 from sim.scenario import load_levels
 from sim.setup import Deployment, deploy
 from sim.strict_yaml import YamlDocument, apply_overrides, load_yaml
+from workloads.session import Session
 from workloads.span import total_tokens
+from workloads.traces.sharing import turns_of
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -80,11 +82,17 @@ def test_no_prompt_of_a_scenario_outgrows_max_model_len(path: Path) -> None:
         lengths = [total_tokens(prompt.spans) + prompt.output.length for _, prompt in load.given.requests]
         assert max(lengths) <= deployment.scenario.engine.max_model_len
         return
+    if deployment.replay is not None:
+        turns = [turn for root in deployment.replay.sessions for turn in turns_of(root)]
+        lengths = [turn.prompt_tokens + turn.answer.length for turn in turns]
+        assert max(lengths) <= deployment.scenario.engine.max_model_len
+        return
     population = load.populations[0]
     rng = np.random.default_rng(0)
     deepest = 0
     for number in range(200):
         session = population.workload.session(str(number), rng)
+        assert isinstance(session, Session)
         *_, last = session.prompts()
         deepest = max(deepest, sum(span.length for span in last.spans) + last.output.length)
     assert deepest <= deployment.scenario.engine.max_model_len
