@@ -58,8 +58,9 @@ coverage: setup ## Run the tests with branch coverage and its floor
 picture: setup ## Draw the README's picture and write its tables again (some three minutes)
 	$(BIN)/python notebooks/readme_tables.py
 
-profile: setup ## Fit the L4 document's profile to its one-session figures again
+profile: setup ## Fit the profiles of the founding documents to their step times again
 	$(BIN)/python -m calibrate.l4_document > .profile.tmp && mv .profile.tmp sim/steptime/profiles/l4-qwen3-4b-fp8.yaml
+	$(BIN)/python -m calibrate.queue_document > .profile.tmp && mv .profile.tmp sim/steptime/profiles/toy-transformer.yaml
 
 profiles: setup ## Fit the shipped device profiles to the public measurements again (two minutes)
 	$(BIN)/python -m calibrate.shipped $(DATA)/measurements

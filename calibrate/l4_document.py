@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from calibrate.one_session import FrontendTimes, LoneTurn, session_figures, ttft_s
+from calibrate.yaml_text import rounded
 from sim.catalog import Gpu, Model, load_gpu, load_model
 from sim.steptime.light_speed import bounds
 from sim.steptime.model import StepTimeModel, step_time_model
@@ -189,15 +190,6 @@ def _term(value: float, source: str, spread: float, note: str) -> Term:
     )
 
 
-def _rounded(node: object) -> object:
-    """Six significant digits are more than the figures carry, and keep the file readable."""
-    if isinstance(node, float):
-        return float(f"{node:.6g}")
-    if isinstance(node, dict):
-        return {key: _rounded(value) for key, value in node.items()}
-    return [_rounded(value) for value in node] if isinstance(node, list) else node
-
-
 def _provenance(residuals: dict[str, float]) -> Provenance:
     return Provenance(
         kind="fitted",
@@ -224,7 +216,7 @@ def main() -> None:
     """Print the profile as YAML."""
     import yaml
 
-    document = _rounded(msgspec.to_builtins(fit()))
+    document = rounded(msgspec.to_builtins(fit()))
     head = "# Made by `python -m calibrate.l4_document` (make profile); edit that file, not this one.\n"
     sys.stdout.write(head + yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True))
 

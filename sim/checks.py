@@ -1,11 +1,13 @@
 """What a scenario's `checks` demand of its result; each failure is one line."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sim.check_spec import CellCheck
+from sim.figures import figures_of
 from sim.results.published_errors import CellError, cell_errors, median_error
 from sim.run import Result
-from sim.scenario import CellCheck, PublishedRow, Scenario
+from sim.scenario import PublishedRow, Scenario
 
 PLATEAU_FROM_SESSIONS = 6
 
@@ -17,9 +19,10 @@ def published_rows(scenario: Scenario) -> list[dict[str, Any]]:
     return [{name: getattr(row, name) for name in fields if getattr(row, name) is not None} for row in rows]
 
 
-def failures(result: Result) -> list[str]:
-    """Return what failed, in words; an empty list is a pass."""
-    return list(_failures(result))
+def failures(result: Result, variants: Mapping[str, Result] = {}) -> list[str]:
+    """Return what failed, in words; an empty list is a pass. Figures of variants that were not run are left out."""
+    of_figures = (figure.failure for figure in figures_of(result, variants) if not figure.met)
+    return [*_failures(result), *of_figures]
 
 
 def _failures(result: Result) -> Iterator[str]:

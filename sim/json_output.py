@@ -6,11 +6,14 @@ from importlib.metadata import version
 from typing import Any
 
 from sim.checks import failures, published_rows
+from sim.figures import Figure, figures_of
 from sim.memory import MemoryLedger
 from sim.results.metrics import COUNTS
 from sim.results.published_errors import median_error
 from sim.run import Result
+from sim.scheduling.policies import VLLM_V1
 from sim.scheduling.replay import POLICY_VERSION
+from sim.trace_json import trace_json
 
 WHOLE = ("sessions", *COUNTS)
 
@@ -19,6 +22,7 @@ def result_json(result: Result, variants: Mapping[str, Result] = {}) -> dict[str
     """Return the result, and those of its variants, in plain types."""
     deployment = result.deployment
     scenario, knee, cause = deployment.scenario, result.knee, result.cause
+    trace = trace_json(deployment)
     about_slo = cause is not None and knee.sessions is None
     return {
         "scenario": scenario.name,
@@ -34,20 +38,45 @@ def result_json(result: Result, variants: Mapping[str, Result] = {}) -> dict[str
         "cause_ttft_p99_s": None if cause is None else _clean(dict(cause.relieved_ttft_p99_s)),
         "published": published_rows(scenario),
         "median_error": median_error(result.points, published_rows(scenario)),
-        "failed_checks": failures(result),
+        "failed_checks": failures(result, variants),
+        "figures": [figure_json(figure) for figure in figures_of(result, variants)],
         "memory": ledger_json(deployment.ledger),
         "arithmetic_sessions": deployment.arithmetic.sessions,
         "provenance": {
             "profile": deployment.step_times.name,
             "profile_kind": deployment.step_times.provenance.kind,
             "profile_assumed": list(deployment.step_times.assumed),
-            "scheduler_policy": f"vLLM V1 {POLICY_VERSION}",
+            "scheduler_policy": _policy(scenario.engine.scheduler),
             "seeds": result.seeds,
             "overrides": list(deployment.overrides),
             "kvcliff": version("kvcliff"),
+            **({} if trace is None else {"trace": trace}),
         },
         **({"variants": {name: result_json(one) for name, one in variants.items()}} if variants else {}),
     }
+
+
+def _policy(scheduler: str) -> str:
+    return f"vLLM V1 {POLICY_VERSION}" if scheduler == VLLM_V1 else scheduler
+
+
+def figure_json(figure: Figure) -> dict[str, Any]:
+    """Return a figure beside what was published of it, in plain types."""
+    check = figure.check
+    return {
+        "what": figure.name,
+        "metric": check.metric,
+        "variant": check.variant,
+        "sessions": check.sessions,
+        **_clean(
+            {"simulated": figure.simulated, "published": _number(check.published), "error": _number(figure.error)}
+        ),
+        "met": figure.met,
+    }
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def ledger_json(ledger: MemoryLedger) -> dict[str, Any]:

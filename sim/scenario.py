@@ -10,11 +10,13 @@ import msgspec
 from msgspec import Meta
 
 from sim.catalog import KV_DTYPES
+from sim.check_spec import BASE_VARIANT, ChecksSpec
 from sim.errors import one_of
-from sim.workload_spec import Positive, Seconds, Spec, Tokens, WorkloadSpec
-
-Count = Annotated[int, Meta(ge=1, le=10_000_000)]
-Sessions = Annotated[int, Meta(ge=1, le=100_000)]
+from sim.scheduling.order import RANKS
+from sim.scheduling.policies import RESERVING, SCHEDULERS, VLLM_V1
+from sim.scheduling.reserving import KV_RESERVATIONS, PAGED
+from sim.trace_spec import Count, ReplaySpec, TraceSpec
+from sim.workload_spec import Positive, Seconds, Sessions, Spec, Tokens, WorkloadSpec
 
 
 class CommonStartSpec(Spec, tag_field="kind", tag="common", frozen=True):
@@ -60,16 +62,6 @@ class BurstsSpec(Spec, tag_field="kind", tag="bursts", frozen=True):
             raise ValueError(f"jitter_s {self.jitter_s:g} must be below interval_s {self.interval_s:g}")
 
 
-class TraceSpec(Spec, tag_field="kind", tag="trace", frozen=True):
-    """Recorded requests at their own times; a path that is not absolute counts from the scenario's folder."""
-
-    path: str
-    format: Literal["vidur"] = "vidur"
-    repeat: Annotated[int, Meta(ge=1, le=1_000_000)] = 1  # so often in a row
-    rate_scale: Annotated[float, Meta(gt=0, le=1e6)] = 1.0  # 2.0: twice as fast
-    limit: Count | None = None  # only so many of its first requests
-
-
 SessionsSpec = ClosedLoopSpec | PoissonSpec | ConstantRateSpec | BurstsSpec
 LoadSpec = SessionsSpec | TraceSpec
 
@@ -109,7 +101,7 @@ class EngineSpec(Spec, frozen=True):
     tensor_parallel_size: Annotated[int, Meta(ge=1, le=64)] = 1  # needs a device profile with links for as many GPUs
     enable_prefix_caching: bool | None = None  # on; off for models with recurrent layers before 0.28
     enable_chunked_prefill: bool = True
-    scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
+    scheduling_policy: str = "fcfs"  # vLLM's fcfs and priority, and orders it does not have (sim/scheduling/order.py)
     async_scheduling: bool = True
     scheduler_reserve_full_isl: bool = True
     long_prefill_token_threshold: Tokens = 0
@@ -125,8 +117,15 @@ class EngineSpec(Spec, frozen=True):
     disable_hybrid_kv_cache_manager: bool = False
     language_model_only: bool = False
     vllm_version: str = "0.32.0"  # for what the ledger charges; the scheduler is 0.32.0's
+    # What vLLM V1 does not have:
+    scheduler: str = VLLM_V1  # another batching policy (sim/scheduling/policies.py)
+    prefill_chunk_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] = 512  # of scheduler chunked_prefill
+    kv_reservation: str = PAGED  # of static_batches and fixed_slots: an area a request instead of blocks
+    priority_quotas: dict[int, Annotated[int, Meta(ge=1, le=100_000)]] = {}  # of scheduling_policy priority_quota
+    first_token_due_s: Positive | None = None  # of earliest_deadline: from arrival
 
     def __post_init__(self) -> None:
+        self._check_policies()
         if self.kv_cache_dtype not in KV_DTYPES:
             raise ValueError(f"kv_cache_dtype {one_of(self.kv_cache_dtype, KV_DTYPES)}")
         budget = self.max_num_batched_tokens
@@ -138,6 +137,27 @@ class EngineSpec(Spec, frozen=True):
         fixed = [name for name in _KV_FIXED_BY if getattr(self, name) is not None]
         if len(fixed) > 1:
             raise ValueError(f"{' and '.join(fixed)} say the same thing; give one")
+
+    def _check_policies(self) -> None:
+        names = (("scheduler", SCHEDULERS), ("kv_reservation", KV_RESERVATIONS), ("scheduling_policy", RANKS))
+        for key, valid in names:
+            if getattr(self, key) not in valid:
+                raise ValueError(f"{key} {one_of(getattr(self, key), valid)}")
+        if self.kv_reservation != PAGED and self.scheduler not in RESERVING:
+            raise ValueError(f"kv_reservation {self.kv_reservation} needs scheduler {' or '.join(RESERVING)}")
+        policy, quotas = self.scheduling_policy, bool(self.priority_quotas)
+        if (policy == "priority_quota") != quotas:
+            raise ValueError("scheduling_policy priority_quota and priority_quotas need each other")
+        if quotas and self.scheduler != VLLM_V1:
+            raise ValueError(f"scheduling_policy priority_quota needs scheduler {VLLM_V1}")
+        if (policy == "earliest_deadline") != (self.first_token_due_s is not None):
+            raise ValueError("scheduling_policy earliest_deadline and first_token_due_s need each other")
+        budget = self.max_num_batched_tokens
+        if self.scheduler == "prefill_first" and (budget is None or budget < self.max_model_len):
+            raise ValueError(
+                f"max_num_batched_tokens {budget} must be at least max_model_len {self.max_model_len} with scheduler "
+                "prefill_first, which never cuts a prompt (as vLLM V0)"
+            )
 
 
 class FrontendSpec(Spec, frozen=True):
@@ -176,28 +196,6 @@ class PublishedSpec(Spec, frozen=True):
     statements: list[str] = []
 
 
-class CellCheck(Spec, frozen=True):
-    """A bound on |predicted / published - 1| of one metric at some loads (all rows if none are named)."""
-
-    metric: Literal["ttft_p50_s", "ttft_p95_s", "ttft_p99_s", "requests_per_s"]
-    error_max: Positive
-    sessions: list[Sessions] = []
-
-
-class ChecksSpec(Spec, frozen=True):
-    """What `--check` demands; a failed one makes the command exit with 1."""
-
-    median_error_max: Positive | None = None
-    cells: list[CellCheck] = []
-    knee_sessions: Annotated[list[Sessions], Meta(min_length=2, max_length=2)] | None = None  # low, high
-    slo_sessions: Annotated[list[Sessions], Meta(min_length=2, max_length=2)] | None = None
-    ttft_p50_slope_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None
-    requests_per_s: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None  # beyond 6 sessions
-
-
-BASE_VARIANT = "as it is"
-
-
 class VariantSpec(Spec, frozen=True):
     """The same scenario with some keys changed: a what-if, or a choice the source left open."""
 
@@ -217,6 +215,7 @@ class Scenario(Spec, frozen=True):
     engine: EngineSpec
     load: LoadSpec
     workload: WorkloadSpec | None = None  # of sessions; a trace has its own
+    replay: ReplaySpec | None = None  # recorded sessions in place of a workload
     stop: StopSpec | None = None  # needed for sessions; a trace ends
     description: str = ""
     frontend: FrontendSpec | None = None
@@ -232,7 +231,10 @@ class Scenario(Spec, frozen=True):
         if isinstance(self.load, TraceSpec):
             self._check_trace()
         else:
-            missing = next((name for name in ("workload", "stop") if getattr(self, name) is None), None)
+            if self.workload is not None and self.replay is not None:
+                raise ValueError("replay has no place beside workload: one of them says what sessions are like")
+            has_sessions = self.workload is not None or self.replay is not None
+            missing = "workload" if not has_sessions else "stop" if self.stop is None else None
             if missing is not None:
                 raise ValueError(f"{missing} is required but missing")
         has_clients = isinstance(self.load, ClosedLoopSpec)
@@ -241,12 +243,16 @@ class Scenario(Spec, frozen=True):
         names = [BASE_VARIANT, *(variant.name for variant in self.variants)]
         if len(set(names)) < len(names):
             raise ValueError(f"variants need names of their own, and none may be called {BASE_VARIANT!r}")
+        for figure in self.checks.figures:
+            for variant in (figure.variant, figure.over or BASE_VARIANT):
+                if variant not in names:
+                    raise ValueError(f"checks.figures: variant {one_of(variant, names)}")
         levels = load_levels(self.load)
         if sorted(set(levels)) != levels:
             raise ValueError(f"load levels {levels} must ascend without repeats")
 
     def _check_trace(self) -> None:
-        for name in ("workload", "background"):
+        for name in ("workload", "replay", "background"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} has no place beside load.kind trace: the trace is all that is sent")
         msgspec.structs.force_setattr(self, "seeds", 1)  # nothing is drawn

@@ -11,9 +11,10 @@ def batch_shape(batch: Batch, scheduler: ContinuousScheduler, *, count_shared: b
     `count_shared` asks for the KV tokens that decode rows read more than once between them.
     """
     decode_rows, decode_kv = batch.rows, batch.kv_tokens
-    tokens = sampled = decode_rows
+    tokens = decode_rows + batch.padding_tokens
+    sampled = decode_rows
     prefill_kv = 0
-    pairs = 0.0
+    pairs = batch.padding_pairs
     for entry in batch.scheduled:
         count, before = entry.tokens, entry.computed_before
         tokens += count

@@ -23,6 +23,7 @@ from sim.scheduling.batch import Admission, Batch
 from sim.scheduling.continuous import ContinuousScheduler
 from sim.scheduling.request import Request, Status
 from sim.steptime.ahead import StepPrices, Stretch
+from sim.steptime.batch import BatchShape
 from workloads.session import Prompt
 from workloads.span import Span
 
@@ -50,11 +51,18 @@ _ASKED_AT_FIRST = 10_000
 class Engine:
     """One engine replica: a scheduler, a block pool, and a clock."""
 
-    def __init__(self, env: simpy.Environment, scheduler: ContinuousScheduler, prices: StepPrices) -> None:
+    def __init__(
+        self,
+        env: simpy.Environment,
+        scheduler: ContinuousScheduler,
+        prices: StepPrices,
+        first_token_due_s: float | None = None,
+    ) -> None:
         self.env = env
         self.scheduler = scheduler
         self.steps = StepLog()
         self._prices = prices
+        self._first_token_due_s = first_token_due_s
         self._counts_shared = prices.shared_tokens_read_once > 0
         self._content = ContentTree(scheduler.config.block_size)
         # Told of each record that changes no more. The engine then remembers nothing of such a turn either: of content
@@ -105,6 +113,8 @@ class Engine:
             arrival=float(number),  # distinct, as real times are: ties of priority could preempt each other for ever
             owner=record,
         )
+        if self._first_token_due_s is not None:
+            request.due_s = self.env.now + self._first_token_due_s - self._prefill_s(record.prompt_tokens)
         scheduler.add(request)
         self._live[record] = _Live(request, done, prompt.over_from)
         if not self._work.triggered:
@@ -153,6 +163,7 @@ class Engine:
             kv_usage_seconds=float((seconds * steps.blocks()[processed]).sum()) / usable,
             evicted_blocks=pool.num_evicted - mark.evicted_blocks,
             running_peak=self._running_peak,
+            waste=self.scheduler.waste,
         )
 
     def restart_log(self) -> None:
@@ -224,6 +235,10 @@ class Engine:
                 self._process(running)
                 now_s = end_s
             running, end_s = following, next_end_s
+
+    def _prefill_s(self, tokens: int) -> float:
+        """Return how long a prompt takes alone, in one step."""
+        return self._prices.seconds(BatchShape(tokens, 1, tokens * (tokens + 1) / 2, 0, 0, 0.0, True, tokens))
 
     def _towards(self, time_s: float) -> simpy.Event:
         """Return an event at exactly this time; or half-way, where the clock's sum would round to a neighbour."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sim.engine.step_log import StepLog
+    from sim.scheduling.waste import Waste
 
 
 class Outcome(Enum):
@@ -26,6 +27,7 @@ class TurnRecord:
     __slots__ = (
         "arrival_s",
         "client",
+        "depth",
         "evicted_by",
         "first_token_s",
         "hit_tokens",
@@ -59,6 +61,7 @@ class TurnRecord:
         self.client = client
         self.session = session
         self.turn = turn  # from 0
+        self.depth = 0  # 1: of a subagent, 2: of a subagent's
         self.prompt_tokens = prompt_tokens
         self.output_tokens = output_tokens
         self.arrival_s = arrival_s  # the client sends
@@ -137,6 +140,7 @@ class EngineLog:
     kv_usage_seconds: float = 0.0  # integral of usage over busy time
     evicted_blocks: int = 0
     running_peak: int = 0
+    waste: "Waste | None" = None  # of a policy that counts it
 
     @property
     def kv_usage_mean(self) -> float:

@@ -15,6 +15,7 @@ from sim.kv.block_pool import BlockPool
 from sim.memory.kv_groups import KvGroup
 from sim.scheduling.continuous import ContinuousScheduler, SchedulerConfig
 from sim.scheduling.hybrid import hybrid_scheduler, needs_groups
+from sim.scheduling.policies import VLLM_V1, scheduler_named
 from sim.steptime.ahead import StepPrices
 
 
@@ -30,6 +31,8 @@ class EngineSetup:
     kv_groups: tuple[KvGroup, ...] = ()  # where layers keep different things; none: one group that keeps every token
     prefix_cache_retention_interval: int | None = 0  # vLLM's flag, tokens; of windows and states. None: keep all
     states_apart: bool = False  # a counterfactual: states of recurrent layers take no blocks of the pool
+    scheduler_name: str = VLLM_V1  # of policies.SCHEDULERS
+    first_token_due_s: float | None = None  # from arrival, for the order by deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class LoadSetup:
 
 def engine_of(env: simpy.Environment, setup: EngineSetup) -> Engine:
     """Return a fresh engine of a deployment."""
-    return Engine(env, scheduler_of(setup), setup.steps)
+    return Engine(env, scheduler_of(setup), setup.steps, setup.first_token_due_s)
 
 
 def scheduler_of(setup: EngineSetup) -> ContinuousScheduler:
@@ -59,7 +62,7 @@ def scheduler_of(setup: EngineSetup) -> ContinuousScheduler:
             states_apart=setup.states_apart,
         )
     pool = BlockPool(setup.num_gpu_blocks, enable_prefix_caching=setup.enable_prefix_caching)
-    return ContinuousScheduler(setup.scheduler, pool)
+    return scheduler_named(setup.scheduler_name, setup.scheduler, pool)
 
 
 class Keeper(Records, Protocol):

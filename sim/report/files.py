@@ -7,6 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from sim.check_spec import BASE_VARIANT
 from sim.checks import published_rows
 from sim.errors import ScenarioError
 from sim.json_output import result_json
@@ -15,7 +16,6 @@ from sim.report.charts import cliff_chart, compare_chart, remove_figure, save_fi
 from sim.report.csv_files import write_csv
 from sim.report.sentences import assumptions, description, step_times
 from sim.run import Result, turn_rows
-from sim.scenario import BASE_VARIANT
 
 
 def write_files(result: Result, variants: Mapping[str, Result], out: Path) -> list[Path]:

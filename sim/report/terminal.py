@@ -9,11 +9,13 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
+from sim.check_spec import BASE_VARIANT
 from sim.checks import failures, published_rows
+from sim.figures import figures_of
+from sim.report.figures_table import figures_table
 from sim.report.sentences import answers, assumptions, description
 from sim.report.tables import comparison_table, points_table, published_table, sensitivity_table
 from sim.run import Result
-from sim.scenario import BASE_VARIANT
 
 LEAST_COLUMNS = 80
 
@@ -42,7 +44,11 @@ def print_result(result: Result, variants: Mapping[str, Result], *, check: bool 
         console.print()
         where = variants_at(result)
         console.print(sensitivity_table(variant_rows(result, variants, where), where))
-    for line in failures(result) if check else ():
+    figures = figures_of(result, variants)
+    if figures:
+        console.print()
+        console.print(figures_table(figures))
+    for line in failures(result, variants) if check else ():
         console.print(Text.assemble(("check not met: ", "yellow"), line))
 
 

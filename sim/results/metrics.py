@@ -85,6 +85,13 @@ def table_metrics(table: TurnTable, run: Run, population: str, slo: Slo) -> dict
         "refused": mine.count(Outcome.REFUSED),
         "duration_s": run.duration_s,
     }
+    waste = run.log.waste
+    if waste is not None:
+        metrics |= {
+            "padding_share": waste.padding_share,
+            "internal_fragmentation": waste.internal_fragmentation,
+            "external_fragmentation": waste.external_fragmentation,
+        }
     return metrics
 
 

@@ -29,7 +29,7 @@ METRIC_TITLES = {
     "reprefilled_tokens": "re-prefilled tokens",
     "kv_usage_peak": "peak KV usage",
 }
-DURATIONS = ("ttft", "tpot", "itl", "e2e")
+DURATIONS = ("ttft", "tpot", "itl", "e2e", "duration")
 
 
 class Interval(NamedTuple):

@@ -31,7 +31,18 @@ class Admission:
 class Batch:
     """One forward pass: `rows` of the decode group with a token each, and the others one by one."""
 
-    __slots__ = ("admitted", "evicted_blocks", "kv_tokens", "left", "preempted", "rows", "scheduled", "step")
+    __slots__ = (
+        "admitted",
+        "evicted_blocks",
+        "kv_tokens",
+        "left",
+        "padding_pairs",
+        "padding_tokens",
+        "preempted",
+        "rows",
+        "scheduled",
+        "step",
+    )
 
     def __init__(self, step: int = 0, rows: int = 0, kv_tokens: int = 0) -> None:
         self.step = step  # counts batches, from 1
@@ -42,6 +53,8 @@ class Batch:
         self.preempted: list[Request] = []
         self.left: list[Request] = []  # were rows, and left the group before their token came back
         self.evicted_blocks = 0
+        self.padding_tokens = 0  # of prompts that were made as long as the longest (static_batches.py)
+        self.padding_pairs = 0.0
 
     @property
     def is_empty(self) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """vLLM's own flags; `policy` is fcfs or priority (a lower value goes first)."""
+    """vLLM's own flags; `policy` is one of order.RANKS (vLLM has fcfs and priority: a lower value goes first)."""
 
     max_num_batched_tokens: int = 2048
     max_num_seqs: int = 128
@@ -18,3 +18,7 @@ class SchedulerConfig:
     watermark: float = 0.0
     scheduler_reserve_full_isl: bool = True
     async_scheduling: bool = False
+    # What vLLM does not have; each is read by the one scheduler that is named after it.
+    prefill_chunk_tokens: int = 512
+    priority_quotas: tuple[tuple[int, int], ...] = ()  # priority, most running
+    kv_reservation: str = "paged"  # or max_model_len, request: contiguous.py

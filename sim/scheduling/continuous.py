@@ -14,22 +14,23 @@ Not modelled: speculative decoding, LoRA, connectors, encoder inputs. Layers tha
 """
 
 from bisect import insort
+from typing import TYPE_CHECKING
 
 from sim.kv.block_pool import BlockPool
 from sim.scheduling.batch import Admission, Batch, Scheduled
 from sim.scheduling.config import SchedulerConfig
+from sim.scheduling.order import RANKS, by_priority
 from sim.scheduling.request import Request, Status
 from sim.scheduling.running_list import RunningList, place_of
+
+if TYPE_CHECKING:
+    from sim.scheduling.waste import Waste
 
 __all__ = ["ContinuousScheduler", "SchedulerConfig", "check_integrity"]
 
 
 def _victim_rank(request: Request) -> tuple[int, float]:
     return request.priority, request.arrival
-
-
-def _queue_rank(request: Request) -> tuple[int, float, str]:
-    return request.priority, request.arrival, request.id
 
 
 class ContinuousScheduler(RunningList):
@@ -39,6 +40,8 @@ class ContinuousScheduler(RunningList):
         super().__init__(config, pool)
         self.waiting: list[Request] = []  # next in line first
         self._admissions = 0
+        self._rank = RANKS[config.policy]
+        self.waste: Waste | None = None  # vLLM's own pads nothing and reserves nothing
 
     @property
     def has_requests(self) -> bool:
@@ -61,8 +64,8 @@ class ContinuousScheduler(RunningList):
             part.users += 1
             if part.writer is not None:  # two that fill blocks of the same content take turns: no longer in lockstep
                 self._ungroup_from(part.writer)
-        if self.config.policy == "priority":
-            insort(self.waiting, request, key=_queue_rank)
+        if self._rank is not None:
+            insort(self.waiting, request, key=self._rank)
         else:
             self.waiting.append(request)
 
@@ -245,7 +248,7 @@ class ContinuousScheduler(RunningList):
                     victim.in_flight_outputs -= 1
                     budget += 1
                 else:
-                    index -= victim.place < request.place and victim in tail
+                    index -= victim in tail and tail.index(victim) < index
                     budget += tokens.pop(victim, 0)
                     self._unlist(victim)
                 self._preempt(batch, victim)
@@ -260,22 +263,31 @@ class ContinuousScheduler(RunningList):
 
     def _schedule_waiting(self, batch: Batch, tokens: dict[Request, int], cap: int, budget: int) -> None:
         """Rules 11 to 16: strictly head of line; the first that cannot be admitted ends the pass."""
-        while self.waiting and len(self.running) < self.config.max_num_seqs:
-            request = self.waiting[0]
-            admitted = self._admissible(request, cap, budget)
-            if admitted is None:
+        while self.waiting:
+            count = self._admit_head(batch, tokens, cap, budget)
+            if not count:
                 return
-            count, hit = admitted
-            del self.waiting[0]
-            batch.admitted.append(self._enter(request, count, hit))
-            request.status = Status.RUNNING
-            self._admissions += 1
-            request.place = self._admissions
-            self.running.append(request)
-            self._tail.append(request)
-            tokens[request] = count
             budget -= count
-            self._register(request, min(request.computed_tokens + count, request.known_tokens))
+
+    def _admit_head(self, batch: Batch, tokens: dict[Request, int], cap: int, budget: int) -> int:
+        """Admit the head of the queue if it can be; return the tokens it gets in this step, 0 if it waits on."""
+        if len(self.running) >= self.config.max_num_seqs:
+            return 0
+        request = self.waiting[0]
+        admitted = self._admissible(request, cap, budget)
+        if admitted is None:
+            return 0
+        count, hit = admitted
+        del self.waiting[0]
+        batch.admitted.append(self._enter(request, count, hit))
+        request.status = Status.RUNNING
+        self._admissions += 1
+        request.place = self._admissions
+        self.running.append(request)
+        self._tail.append(request)
+        tokens[request] = count
+        self._register(request, min(request.computed_tokens + count, request.known_tokens))
+        return count
 
     def _admissible(self, request: Request, cap: int, budget: int) -> tuple[int, int] | None:
         """Rules 13 to 16: return the tokens the head of the queue may get and its hit blocks, or None."""
@@ -321,7 +333,7 @@ class ContinuousScheduler(RunningList):
         return in_flight > 0 and request.generated_tokens + in_flight >= request.output_tokens
 
     def _victim(self) -> Request:
-        return self.running[-1] if self.config.policy != "priority" else max(self.running, key=_victim_rank)
+        return max(self.running, key=_victim_rank) if self._rank is by_priority else self.running[-1]
 
     def _unlist(self, request: Request) -> None:
         """Take a request off the running list."""
@@ -339,8 +351,8 @@ class ContinuousScheduler(RunningList):
         request.num_preemptions += 1
         request.status = Status.PREEMPTED
         batch.preempted.append(request)
-        if self.config.policy == "priority":
-            insort(self.waiting, request, key=_queue_rank)
+        if self._rank is not None:
+            insort(self.waiting, request, key=self._rank)
         else:
             self.waiting.insert(0, request)
 

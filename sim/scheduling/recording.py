@@ -75,7 +75,7 @@ class RecordedScenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     def scheduler_config(self) -> SchedulerConfig:
         """Return the scheduler's part of the settings."""
         names = SchedulerConfig.__dataclass_fields__
-        return SchedulerConfig(**{name: getattr(self, name) for name in names})
+        return SchedulerConfig(**{name: getattr(self, name) for name in names if hasattr(self, name)})
 
 
 def decode_scenario(text: bytes, place: str) -> RecordedScenario:

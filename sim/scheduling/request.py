@@ -28,6 +28,7 @@ class Request:
         "arrival",
         "computed_tokens",
         "content",
+        "due_s",
         "generated_tokens",
         "id",
         "in_flight_outputs",
@@ -66,6 +67,7 @@ class Request:
         self.content = content
         self.priority = priority
         self.arrival = arrival
+        self.due_s = 0.0  # when its prefill must begin for its first token to keep a deadline (order.py)
         self.owner = owner  # whoever submitted it knows; the scheduler never looks
         self.status = Status.WAITING
         self.generated_tokens = 0  # processed outputs

@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import msgspec
 
+from sim.check_spec import ChecksSpec
 from sim.errors import ClusterError
-from sim.scenario import ChecksSpec
 from sim.setup import Deployment, Parts, assemble
 from sim.sweep.code import code_fingerprint
 from sim.sweep.runner import Job

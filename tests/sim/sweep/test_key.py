@@ -123,6 +123,7 @@ def test_no_module_that_a_task_runs_is_forgotten() -> None:
     rest = {name for name, file in json.loads(done.stdout) if file not in fingerprinted}
     assert rest == {
         "sim",
+        "sim.check_spec",
         "sim.errors",
         "sim.struct_errors",
         "sim.strict_yaml",

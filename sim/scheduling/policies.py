@@ -1,0 +1,33 @@
+"""Schedulers by name, as `engine.scheduler` in a scenario chooses them."""
+
+from collections.abc import Callable
+
+from sim.kv.block_pool import BlockPool
+from sim.scheduling.chunked_prefill import ChunkedPrefill
+from sim.scheduling.config import SchedulerConfig
+from sim.scheduling.continuous import ContinuousScheduler
+from sim.scheduling.fixed_slots import FixedSlots
+from sim.scheduling.no_kv_cache import NoKvCache
+from sim.scheduling.one_at_a_time import OneAtATime
+from sim.scheduling.prefill_first import PrefillFirst
+from sim.scheduling.priority_quota import PriorityQuota
+from sim.scheduling.static_batches import StaticBatches
+
+VLLM_V1 = "vllm_v1"
+SCHEDULERS: dict[str, Callable[[SchedulerConfig, BlockPool], ContinuousScheduler]] = {
+    VLLM_V1: ContinuousScheduler,
+    "no_kv_cache": NoKvCache,
+    "one_at_a_time": OneAtATime,
+    "static_batches": StaticBatches,
+    "fixed_slots": FixedSlots,
+    "prefill_first": PrefillFirst,
+    "chunked_prefill": ChunkedPrefill,
+}
+RESERVING = ("static_batches", "fixed_slots")  # those that a `kv_reservation` other than paged is for
+
+
+def scheduler_named(name: str, config: SchedulerConfig, pool: BlockPool) -> ContinuousScheduler:
+    """Return a fresh scheduler; quotas go with vLLM's own."""
+    if name == VLLM_V1 and config.policy == "priority_quota":
+        return PriorityQuota(config, pool)
+    return SCHEDULERS[name](config, pool)
