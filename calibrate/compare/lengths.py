@@ -1,5 +1,6 @@
 """How long the requests of a load point are: as listed, or by their means; always bounded."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from sim.errors import MeasurementError
 MOST_REQUESTS = 1_000_000
 MOST_REQUEST_TOKENS = 10_000_000  # as engine.max_model_len
 MOST_TOKENS = 10**10  # of a load point
+SLOWEST_PER_S, FASTEST_PER_S = 1e-6, 1e6  # rates
 _WIDER = 1.3  # how much wider than TPOT's spread that of E2E must be to speak of answers' lengths
 
 
@@ -79,6 +81,17 @@ def check_count(run: MeasuredRun, count: int) -> None:
     """Raise MeasurementError for more requests than can be sent again."""
     if count > MOST_REQUESTS:
         raise MeasurementError(f"{place_of(run)}: {count:,} requests are more than the {MOST_REQUESTS:,} that are sent")
+
+
+def check_client(run: MeasuredRun) -> None:
+    """Raise MeasurementError for a client that nobody can be: a rate or a concurrency beyond all bounds."""
+    check_count(run, run.load.concurrency or 0)
+    rate = run.load.rate_per_s
+    if rate and math.isfinite(rate) and not SLOWEST_PER_S <= rate <= FASTEST_PER_S:
+        raise MeasurementError(
+            f"{place_of(run)}: a rate of {rate:.4g} requests a second must lie between {SLOWEST_PER_S:g} and "
+            f"{FASTEST_PER_S:g}"
+        )
 
 
 def _check(run: MeasuredRun, name: str, tokens: float) -> None:

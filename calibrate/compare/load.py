@@ -9,16 +9,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from calibrate.compare.arrivals import Arrivals, arrivals_of
-from calibrate.compare.lengths import Lengths, check_count, counted, listed_lengths, mean_lengths, place_of
+from calibrate.compare.lengths import (
+    Lengths,
+    check_client,
+    check_count,
+    counted,
+    listed_lengths,
+    mean_lengths,
+    place_of,
+)
 from calibrate.compare.sharing import PREFIX, Sharing, sharing_of
 from calibrate.compare.talks import drawn_sessions, listed_sessions, turns_span_s
 from calibrate.measured.run import MeasuredRun
 from sim.engine.recorded import RecordedLoad
 from sim.errors import MeasurementError
-from sim.setup import Parts, workload
-from workloads.agent import AgentWorkload
+from sim.setup import Parts
+from sim.workload_setup import workload
 from workloads.recorded import RecordedRequest, RecordedSession
 from workloads.span import Span
+from workloads.workload import Workload
 
 _COUNT = 200  # requests, where nothing says how many
 _ROUNDS = 10  # of a closed loop likewise
@@ -44,11 +53,12 @@ def sent_load(
     Raises MeasurementError if neither the file nor the scenario says enough, or lengths are absurd.
     """
     spec = parts.scenario.workload
-    own = None if spec is None else workload(spec)
+    own = None if spec is None else workload(spec, parts.scenario.engine.max_model_len)
     prefix_tokens = 0 if own is None else own.shared_prefix_tokens
     sent = counted(run)
     left_out = len(run.requests) - len(sent)
     notes = [f"{left_out} listed requests that failed are left out"] if left_out else []
+    check_client(run)
     check_count(run, min(len(sent), limit or len(sent)))
     sessions = listed_sessions(run, sent, prefix_tokens)
     if sessions and (run.load.sessions or any((request.turn or 0) > 0 for request in sent)):
@@ -112,15 +122,15 @@ def _talking(
 
 
 def _as_the_scenario(
-    run: MeasuredRun, own: AgentWorkload | None, requests: int, notes: Sequence[str], seed: int
+    run: MeasuredRun, own: Workload | None, requests: int, notes: Sequence[str], seed: int
 ) -> SentLoad:
     if own is None:
         raise MeasurementError(
             f"{place_of(run)}: it says nothing of the requests' lengths, and the scenario has no workload to take "
             "them from"
         )
-    count = max(1, round(requests / max(1.0, own.turns.mean)), run.load.concurrency or 1)
-    sessions = drawn_sessions(own, count, seed)
+    sessions = drawn_sessions(own, requests, run.load.concurrency or 1, seed)
+    count = len(sessions)
     said = [*notes, "lengths, turns and sharing are the scenario's workload: the result does not state them"]
     rate = run.load.rate_per_s
     if run.load.concurrency is None and rate and math.isfinite(rate):

@@ -12,10 +12,10 @@ import numpy as np
 from calibrate.compare.lengths import Lengths, check_lengths
 from calibrate.compare.sharing import PREFIX
 from calibrate.measured.run import MeasuredRequest, MeasuredRun
-from workloads.agent import AgentWorkload
 from workloads.recorded import RecordedSession, RecordedTurn
 from workloads.session import Prompt
 from workloads.span import Span, joined
+from workloads.workload import Workload
 
 
 def listed_sessions(run: MeasuredRun, sent: Sequence[MeasuredRequest], prefix_tokens: int) -> list[RecordedSession]:
@@ -30,14 +30,20 @@ def listed_sessions(run: MeasuredRun, sent: Sequence[MeasuredRequest], prefix_to
     return sorted(sessions, key=lambda session: session.at_s)
 
 
-def drawn_sessions(workload: AgentWorkload, count: int, seed: int) -> list[RecordedSession]:
-    """Return sessions of a scenario's workload; each draws from its own stream, whatever the load."""
-    sessions = []
-    for number in range(count):
+def drawn_sessions(workload: Workload, requests: int, fewest: int, seed: int) -> list[RecordedSession]:
+    """Return sessions of a scenario's workload, `fewest` or as many as make so many requests.
+
+    Each draws from its own stream, so that a load of more sessions begins with the same.
+    """
+    sessions: list[RecordedSession] = []
+    turns = 0
+    while turns < requests or len(sessions) < fewest:
+        number = len(sessions)
         session = workload.session(f"session {number}", np.random.default_rng([seed, 3, number]))
         pauses = [0.0, *(turn.think_s for turn in session.turns[:-1])]
-        turns = tuple(RecordedTurn(pause, prompt) for pause, prompt in zip(pauses, session.prompts(), strict=True))
-        sessions.append(RecordedSession(0.0, turns))
+        asked = tuple(RecordedTurn(pause, prompt) for pause, prompt in zip(pauses, session.prompts(), strict=True))
+        sessions.append(RecordedSession(0.0, asked))
+        turns += len(asked)
     return sessions
 
 

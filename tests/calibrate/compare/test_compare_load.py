@@ -126,6 +126,8 @@ def test_rates_last_as_long_as_they_say(burstiness: float, rate: float, count: i
         ({"input_tokens_mean": 1e15}, "input tokens 1e\\+15"),
         ({"output_tokens_mean": 1e308}, "output tokens 1e\\+308"),
         ({"load": MeasuredLoad(requests=10**15)}, "1,000,000,000,000,000 requests are more"),
+        ({"load": MeasuredLoad(concurrency=10**15, sessions=True)}, "1,000,000,000,000,000 requests are more"),
+        ({"load": MeasuredLoad(rate_per_s=1e-300)}, "a rate of 1e-300"),
         ({"requests": (MeasuredRequest(10**15, 1),)}, "prompt_tokens 1e\\+15"),
         ({"input_tokens_mean": 9e6, "load": MeasuredLoad(requests=10**6)}, "--limit-requests"),
     ],
