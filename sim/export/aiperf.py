@@ -49,7 +49,7 @@ def _line(record: TurnRecord, session: int, facts: Facts) -> dict[str, object]:
         "record_processor_id": f"{facts.scenario}, profile {facts.profile}, seed {facts.seed}",
         "benchmark_phase": "profiling",
         "was_cancelled": False,
-        "agent_depth": 0,
+        "agent_depth": record.depth,
         "root_correlation_id": session_id,
     }
     if not done:
