@@ -55,8 +55,20 @@ def arrivals_of(run: MeasuredRun, count: int, seed: int) -> Arrivals:
         label = f"{rate:.4g} req/s" + (f", <= {cap} in flight" if cap is not None else "")
         drawn = _drawn_s(count, rate, burstiness, seed)
         return Arrivals(drawn, cap, not math.isinf(burstiness), label, rate, "requests/s", f"arrivals drawn, {how}")
-    note = "" if load.rate_per_s == math.inf else "how it was sent is not stated: all at once"
-    return Arrivals([0.0] * count, None, drawn=False, label=f"{count} at once", level=count, unit="at once", note=note)
+    served = run.metrics.get("requests_per_s")
+    if load.rate_per_s is None and served:
+        note = "how it was sent is not stated: Poisson at the rate that was served"
+        return Arrivals(
+            _drawn_s(count, served, 1.0, seed), None, True, f"{served:.4g} req/s", served, "requests/s", note
+        )
+    return Arrivals([0.0] * count, None, drawn=False, label=f"{count} at once", level=count, unit="at once")
+
+
+def says_how(run: MeasuredRun) -> bool:
+    """Whether a result says anything of how it was sent."""
+    load, sent = run.load, counted(run)
+    listed = bool(sent) and all(request.sent_s is not None for request in sent)
+    return load.concurrency is not None or bool(load.rate_per_s) or listed or bool(run.metrics.get("requests_per_s"))
 
 
 def _drawn_s(count: int, rate: float, burstiness: float, seed: int) -> list[float]:

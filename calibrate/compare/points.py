@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from calibrate.compare.arrivals import says_how
 from calibrate.compare.lengths import place_of
 from calibrate.compare.load import SentLoad
 from calibrate.compare.regimes import Regime
@@ -42,6 +43,8 @@ def comparable(runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[str
             notes.append(f"{place_of(run)}: no request completed")
         elif not any(run.metrics.get(metric, 0.0) > 0 for metric in METRICS):
             notes.append(f"{place_of(run)}: it states none of TTFT, TPOT, ITL, E2E or throughput")
+        elif not says_how(run):
+            notes.append(f"{place_of(run)}: it states neither concurrency, rate, send times nor throughput")
         else:
             kept.append(run)
     if not kept:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from calibrate.compare.arrivals import arrivals_of
 from calibrate.compare.errors import MOST, loss, misfits
 from calibrate.compare.load import SentLoad, sent_load
+from calibrate.compare.points import comparable
 from calibrate.compare.regimes import regime_of
 from calibrate.compare.search_load import matched, shortened
 from calibrate.measured.run import MeasuredLoad, MeasuredRequest, MeasuredRun
@@ -146,6 +147,14 @@ def test_long_loads_are_shortened_for_the_search_only() -> None:
     whole, short = {"ttft_p50_s": 2.0, "requests": 1.0}, {"ttft_p50_s": 1.0, "requests": 1.0}
     (seen,) = matched([{"ttft_p50_s": 3.0}], [whole], [short])
     assert loss([seen], [short]) == pytest.approx(loss([{"ttft_p50_s": 3.0}], [whole]))
+
+
+def test_a_served_rate_stands_for_one_that_is_not_stated() -> None:
+    """And a result that says nothing of how it was sent is left out."""
+    open_loop = replace(RUN, load=MeasuredLoad(requests=12), metrics={"ttft_p50_s": 0.1, "requests_per_s": 2.0})
+    assert any("Poisson at the rate that was served" in note for note in sent(open_loop).notes)
+    with pytest.raises(MeasurementError, match="neither concurrency, rate, send times nor throughput"):
+        comparable([replace(open_loop, metrics={"ttft_p50_s": 0.1})])
 
 
 def test_regimes_say_why() -> None:
