@@ -72,7 +72,7 @@ def test_the_command_compares_all_four_policies(monkeypatch: pytest.MonkeyPatch)
     """Few requests: what it says is complete, whatever the machine's mood."""
     monkeypatch.setattr(toy_run, "_STEPS_BETWEEN", dict.fromkeys(POLICIES, 400))
     monkeypatch.setattr(toy_step_times, "_GOES", 2)
-    monkeypatch.setattr(toy_run, "draw_queue", lambda count, seed: [Asked(8 + number, 6) for number in range(count)])
+    monkeypatch.setattr(toy_run, "draw_queue", lambda count, _seed: [Asked(8 + number, 6) for number in range(count)])
     result = CliRunner().invoke(main, ["validate", "toy", "--requests", "16", "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.output)
