@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -15,12 +16,15 @@ from sim.commands.progress import progress_bar
 from sim.commands.records import check_records, record_files, record_paths
 from sim.errors import KvcliffError, ProfileError, ScenarioError
 from sim.json_output import result_json
+from sim.load import decode_scenario
 from sim.run import Exploration, Result, run_all
-from sim.scenario import Scenario
 from sim.setup import Deployment, assemble, look_up
-from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
+from sim.strict_yaml import YamlDocument, apply_overrides, load_yaml
 from sim.sweep.combinations import profile_hint
 from sim.sweep.local import LocalRunner
+
+if TYPE_CHECKING:
+    from sim.commands.exports import Export
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class RunOptions:
     as_json: bool = False
     check: bool = False
     records: Path | None = None
+    exports: Sequence[str] = ()  # FORMAT:FILE
     jobs: int | None = None  # worker processes; None: one a core
 
 
@@ -61,8 +66,16 @@ def run_command(options: RunOptions) -> list[str]:
     if options.records is not None:
         check_writable("--records", options.records.parent)
         check_records(options.records, [levels_of(job.deployment, options.levels) for job in jobs])
-    finished = _simulate(jobs, options)
+    exports: tuple[Export, ...] = ()
+    if options.exports:
+        from sim.commands.exports import asked_exports, write_exports
+
+        levels = [levels_of(job.deployment, options.levels) for job in jobs]
+        exports = asked_exports(options.exports, levels, with_records=options.records is not None)
+    finished = _simulate(jobs, options, exports)
     written = _write(finished, options.out) if options.out is not None else []
+    if exports:
+        written += write_exports(exports, finished[0][0])
     if options.records is not None:
         written += record_paths(options.records)
     if options.as_json:
@@ -78,14 +91,25 @@ def run_command(options: RunOptions) -> list[str]:
     ]
 
 
-def _simulate(jobs: Sequence[_Job], options: RunOptions) -> list[tuple[Result, dict[str, Result]]]:
+def _simulate(
+    jobs: Sequence[_Job], options: RunOptions, exports: "Sequence[Export]"
+) -> list[tuple[Result, dict[str, Result]]]:
     """Run scenarios and variants side by side; the knee of a variant is neither refined nor explained."""
     turns = options.out is not None and options.records is None
     asked: list[Exploration] = []
     with progress_bar() as progress, record_files(options.records) as records:
         for job in jobs:
             levels = levels_of(job.deployment, options.levels)
-            asked.append(Exploration(job.deployment, levels, explain=options.explain, turns=turns, records=records))
+            asked.append(
+                Exploration(
+                    job.deployment,
+                    levels,
+                    explain=options.explain,
+                    turns=turns,
+                    records=records,
+                    exports=tuple(dict.fromkeys(export.format for export in exports)),
+                )
+            )
             asked += [
                 Exploration(one, levels_of(one, options.levels), explain=False, turns=False)
                 for one in job.variants.values()
@@ -128,7 +152,7 @@ def _job(path: Path, options: RunOptions) -> _Job:
 
 
 def _deploy(document: YamlDocument, options: RunOptions) -> Deployment:
-    scenario = decode(document, Scenario)
+    scenario = decode_scenario(document)
     if options.seeds is not None:
         scenario = msgspec.structs.replace(scenario, seeds=options.seeds)
     parts = look_up(scenario, document.source)
