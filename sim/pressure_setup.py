@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sim.catalog import Gpu
 from sim.engine.admission import AdmissionLimit
-from sim.engine.engine import PressureCosts
+from sim.engine.pressure_costs import PressureCosts
 from sim.memory import MemoryLedger
 from sim.pressure_spec import PressureSpec
 from sim.scheduling.batch_limit import BatchLimit

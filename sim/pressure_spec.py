@@ -40,7 +40,7 @@ class PressureSpec(Spec, frozen=True):
     dynamic_max_num_seqs: DynamicLimitSpec | None = None
     shed_above_kv_usage: Share | None = None  # drop requests of low priority
     shed_priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] | None = None  # 1: all but priority 0
-    max_num_queued_reqs: Annotated[int, Meta(ge=0, le=10_000_000)] | None = None  # 503 when so many wait
+    max_num_queued_reqs: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None  # 503 when so many wait or run
     reject_above_kv_usage: Share | None = None  # 503 when the KV cache is so full
     restart_s: Seconds | None = None  # of kv_reservation grow, after it ran out of memory; 60
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import simpy
 
-from sim.engine.admission import AdmissionLimit
 from sim.engine.batch_shape import batch_shape, shared_tokens
+from sim.engine.pressure_costs import PressureCosts
 from sim.engine.record import EngineLog, Outcome, TurnRecord
 from sim.engine.step_log import StepLog
 from sim.kv.content import ContentTree
@@ -29,19 +29,6 @@ from sim.steptime.ahead import StepPrices, Stretch
 from sim.steptime.batch import BatchShape
 from workloads.session import Prompt
 from workloads.span import Span
-
-
-class PressureCosts(NamedTuple):
-    """What the engine does under memory pressure, and how long it takes."""
-
-    admission: AdmissionLimit = AdmissionLimit()
-    seconds_per_moved_block: float = 0.0
-    restart_s: float = 60.0
-
-    @property
-    def rejects(self) -> bool:
-        """Whether it may answer 503."""
-        return self.admission != AdmissionLimit()
 
 
 class _Mark(NamedTuple):
@@ -288,7 +275,8 @@ class Engine:
         scheduler = self.scheduler
         if self.env.now < self._down_until_s:
             return True
-        return self._under_pressure.admission.is_reached(len(scheduler.waiting), scheduler.pool.usage)
+        in_flight = len(scheduler.waiting) + len(scheduler.running)
+        return self._under_pressure.admission.is_reached(in_flight, scheduler.pool.usage)
 
     def _drop(self, outcome: Outcome) -> None:
         """Tell those whom the scheduler has dropped."""

@@ -25,6 +25,14 @@ class Outcome(Enum):
     LOST = "lost"  # with the process that held it
 
 
+UNANSWERED = {  # turns that are over without an answer: status code and reason, as a client is told
+    Outcome.REFUSED: (400, "refused: longer than the KV cache or max_model_len"),
+    Outcome.REJECTED: (503, "rejected: too many requests in flight, or the engine is down"),
+    Outcome.SHED: (503, "shed: dropped for requests of higher priority"),
+    Outcome.LOST: (500, "lost: the engine ran out of memory"),
+}
+
+
 class TurnRecord:
     """One turn, from the client's send to its last token."""
 

@@ -8,9 +8,10 @@ import simpy
 
 from sim.engine.clients import Audience, Population, StopRule
 from sim.engine.collector import collector_off
-from sim.engine.engine import Engine, PressureCosts
+from sim.engine.engine import Engine
 from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests
+from sim.engine.pressure_costs import PressureCosts
 from sim.engine.record import Records, Run, TurnRecord
 from sim.engine.retry import Retry
 from sim.kv.block_pool import BlockPool

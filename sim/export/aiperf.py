@@ -9,18 +9,18 @@ from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 
-from sim.engine.record import Outcome, Run, TurnRecord
+from sim.engine.record import UNANSWERED, Outcome, Run, TurnRecord
 from sim.export.facts import EPOCH_S, Facts
 
 _MS = 1000.0
 _NS = 1_000_000_000
-_ERROR = {"code": 400, "type": "BadRequestError", "message": "refused: longer than the KV cache or max_model_len"}
+_ERROR_TYPES = {400: "BadRequestError", 500: "InternalServerError", 503: "ServiceUnavailableError"}
 
 
 def aiperf_lines(run: Run, facts: Facts) -> str:
     """Return a line for each request that was answered or refused, in the order of their ends, as the tool writes."""
     mine = [record for record in run.records if record.population == facts.population]
-    ended = [record for record in mine if record.outcome in {Outcome.COMPLETED, Outcome.REFUSED}]
+    ended = [record for record in mine if record.outcome is Outcome.COMPLETED or record.outcome in UNANSWERED]
     sessions = {name: number for number, name in enumerate(dict.fromkeys(record.session for record in mine))}
     lines = [_line(record, sessions[record.session], facts) for record in sorted(ended, key=_end_s)]
     return "".join(json.dumps(line, allow_nan=False, separators=(",", ":")) + "\n" for line in lines)
@@ -53,7 +53,9 @@ def _line(record: TurnRecord, session: int, facts: Facts) -> dict[str, object]:
         "root_correlation_id": session_id,
     }
     if not done:
-        return {"metadata": metadata, "metrics": {}, "error": _ERROR}
+        code, message = UNANSWERED[record.outcome]
+        error = {"code": code, "type": _ERROR_TYPES[code], "message": message}
+        return {"metadata": metadata, "metrics": {}, "error": error}
     return {"metadata": metadata, "metrics": _metrics(record)}
 
 

@@ -41,7 +41,7 @@ def scrape(run: Run, facts: Facts) -> str:
         first=[record for record in records if record.token_steps],
         admitted=admitted,
     )
-    page.samples.update(_gauges(run, page) | _counters(records, page))
+    page.samples.update(_gauges(run, page) | _counters(run, page))
     page.observed.update(_observed(page))
     words = ", ".join(f"{name} {value}" for name, value in facts.source.items() if name != "simulated_by")
     # At the end, for readers tell such a page by its first line.
@@ -75,7 +75,9 @@ def _gauges(run: Run, page: _Page) -> dict[str, list[tuple[Labels, float]]]:
     }
 
 
-def _counters(records: Sequence[TurnRecord], page: _Page) -> dict[str, list[tuple[Labels, float]]]:
+def _counters(run: Run, page: _Page) -> dict[str, list[tuple[Labels, float]]]:
+    records, pressure = run.records, run.log.pressure
+    rejections = 0 if pressure is None else pressure.rejections
     queried, hit = _sum(page.admitted, "prompt_tokens"), _sum(page.admitted, "hit_tokens")
     begun, cached = _sum(page.first, "prompt_tokens"), _sum(page.first, "hit_tokens")
     tiers = {"device": cached, "host": 0.0, "p2p": 0.0, "disk": 0.0, "external_unspecified": 0.0}
@@ -94,7 +96,7 @@ def _counters(records: Sequence[TurnRecord], page: _Page) -> dict[str, list[tupl
         "prompt_tokens_cached_by_source_total": _by("source", tiers),
         "generation_tokens_total": [({}, sum(record.received_tokens for record in records))],
         "request_success_total": _by("finished_reason", reasons),
-        "admission_rejections_total": _by("reason", {"max_num_queued_reqs": 0, "max_num_queued_tokens": 0}),
+        "admission_rejections_total": _by("reason", {"max_num_queued_reqs": rejections, "max_num_queued_tokens": 0}),
     }
 
 

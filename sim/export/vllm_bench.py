@@ -11,18 +11,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.engine.record import Outcome, Run, TurnRecord
+from sim.engine.record import UNANSWERED, Outcome, Run, TurnRecord
 from sim.export.facts import DATE, Facts
 
 PERCENTILES = (50, 90, 95, 99)
 _MS = 1000.0
-_FAILED = "refused: longer than the KV cache or max_model_len"
 
 
 def bench_line(run: Run, facts: Facts, *, detailed: bool = False) -> str:
     """Return one line; `detailed` adds the arrays of --save-detailed."""
     mine = [record for record in run.records if record.population == facts.population]
-    ended = [record for record in mine if record.outcome in {Outcome.COMPLETED, Outcome.REFUSED}]
+    ended = [record for record in mine if record.outcome is Outcome.COMPLETED or record.outcome in UNANSWERED]
     done = [record for record in ended if record.outcome is Outcome.COMPLETED]
     times_s = {id(record): record.token_times_s for record in done}
     rate = facts.requests_per_s(mine)
@@ -64,7 +63,7 @@ def bench_line(run: Run, facts: Facts, *, detailed: bool = False) -> str:
         line["start_times"] = [record.arrival_s for record in ended]
         line["queue_times"] = queued
         line["generated_texts"] = [""] * len(ended)
-        line["errors"] = ["" if id(record) in times_s else _FAILED for record in ended]
+        line["errors"] = ["" if id(record) in times_s else UNANSWERED[record.outcome][1] for record in ended]
     else:
         line |= {"latencies": latencies, "queue_times": queued}
     line |= _peaks(done, times_s)

@@ -31,7 +31,7 @@ def _settings(scenario: Scenario, pcie_bytes_per_s: float) -> Iterator[str]:
         kept = 1 if engine.shed_priority is None else engine.shed_priority
         yield f"sheds priority {kept} and lower above {engine.shed_above_kv_usage:.0%} KV usage"
     rejects = [
-        *([f"{engine.max_num_queued_reqs} wait"] if engine.max_num_queued_reqs is not None else []),
+        *([f"{engine.max_num_queued_reqs} wait or run"] if engine.max_num_queued_reqs is not None else []),
         *(
             [f"KV usage is above {engine.reject_above_kv_usage:.0%}"]
             if engine.reject_above_kv_usage is not None

@@ -1,7 +1,7 @@
 """Host memory for the KV blocks of preempted requests, as vLLM V0's `swap_space` had it: out over PCIe, and back.
 
 Instead of computing a victim's tokens again, its blocks are copied out when it is preempted and copied back when it is
-admitted again. Host memory is as large as it is: who finds no room is computed again.
+admitted again. Host memory is as large as it is: who finds no room is computed again (V0 gave up with an error there).
 """
 
 from sim.scheduling.request import Request

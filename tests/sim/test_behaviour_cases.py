@@ -110,7 +110,7 @@ def test_an_engine_that_dies_says_so() -> None:
         ("engine.shed_above_kv_usage=1.5", "shed_above_kv_usage"),
         ("engine.dynamic_max_num_seqs={from_kv_usage: 1.0}", "from_kv_usage"),
         ("engine.dynamic_max_num_seqs={from: 0.5}", "from"),
-        ("engine.max_num_queued_reqs=-1", "max_num_queued_reqs"),
+        ("engine.max_num_queued_reqs=0", "max_num_queued_reqs"),
         ("retry.tries=0", "tries"),
         ("retry.backoff_s=.nan", "backoff_s"),
         ("retry.jitter=2", "jitter"),
