@@ -25,7 +25,6 @@ def under_pressure(config: SchedulerConfig, engine: PressureSpec, ledger: Memory
         config,
         host_blocks=blocks,
         batch_limit=None if limit is None else BatchLimit(limit.from_kv_usage, limit.least),
-        shed_priority=1 if engine.shed_priority is None else engine.shed_priority,
     )
 
 

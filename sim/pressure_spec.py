@@ -69,6 +69,11 @@ class PressureSpec(Spec, frozen=True):
             raise ValueError(f"kv_reservation {GROW} needs scheduler fixed_slots and async_scheduling false")
 
     @property
+    def lowest_shed_priority(self) -> int:
+        """The first class that may be shed: 1 unless the scenario says otherwise, all but the important ones."""
+        return 1 if self.shed_priority is None else self.shed_priority
+
+    @property
     def has_remedy(self) -> bool:
         """Whether it does anything about pressure that needs blocks of one kind."""
         return (

@@ -232,7 +232,8 @@ def scheduler_config(engine: EngineSpec, limits: BatchLimits) -> SchedulerConfig
     flags = _shared_flags(engine, SchedulerConfig)
     flags |= {"max_num_batched_tokens": limits.max_num_batched_tokens, "max_num_seqs": limits.max_num_seqs}
     quotas = tuple(sorted(engine.priority_quotas.items()))
-    return SchedulerConfig(policy=engine.scheduling_policy, **flags | {"priority_quotas": quotas})
+    flags |= {"priority_quotas": quotas, "shed_priority": engine.lowest_shed_priority}
+    return SchedulerConfig(policy=engine.scheduling_policy, **flags)
 
 
 def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:

@@ -28,8 +28,7 @@ def _settings(scenario: Scenario, pcie_bytes_per_s: float) -> Iterator[str]:
     if limit is not None:
         yield f"max_num_seqs falls to {limit.least} from {limit.from_kv_usage:.0%} KV usage on"
     if engine.shed_above_kv_usage is not None:
-        kept = 1 if engine.shed_priority is None else engine.shed_priority
-        yield f"sheds priority {kept} and lower above {engine.shed_above_kv_usage:.0%} KV usage"
+        yield f"sheds priority {engine.lowest_shed_priority} and lower above {engine.shed_above_kv_usage:.0%} KV usage"
     rejects = [
         *([f"{engine.max_num_queued_reqs} wait or run"] if engine.max_num_queued_reqs is not None else []),
         *(
