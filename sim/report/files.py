@@ -87,7 +87,7 @@ def write_remedies(finished: Finished, out: Path) -> list[Path]:
         return []
     figure = remedies_chart(
         remedies,
-        title="Variants under each traffic",
+        title="Variants under each traffic: answers in time, and TTFT p99 beside them",
         provenance="; ".join(dict.fromkeys(step_times(result.deployment) for result, _ in finished)),
     )
     try:

@@ -133,3 +133,15 @@ def test_remedies_are_for_models_of_one_kind_of_block(remedy: str) -> None:
     assert "layers all keep every token" in hybrid.output
     other = ["--set", remedy, "--set", "engine.scheduler=fixed_slots"]
     assert "needs scheduler vllm_v1" in CliRunner().invoke(main, ["run", str(PATTERNS[0]), *other]).output
+
+
+@pytest.mark.parametrize("path", BEHAVIOUR, ids=lambda path: path.stem)
+def test_the_page_beside_them_says_what_is_simulated(path: Path) -> None:
+    """Every figure of the file is a row of scenarios/behaviour/README.md, as it comes out."""
+    page = (FOLDER / "behaviour" / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page if line.startswith(f"| {path.stem} ")
+    ]
+    written = {row[1]: float(row[3]) for row in rows}
+    found = {figure["what"].split(" (")[0]: figure["simulated"] for figure in _checked(path)["figures"]}
+    assert written == pytest.approx(found, rel=0.02)
