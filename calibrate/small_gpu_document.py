@@ -15,6 +15,7 @@ move its terms as far as each one's range lets them.
     394/28 ms           TTFT of 3,032 tokens, and with 2,992 of them cached
 """
 
+import math
 import sys
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ import numpy as np
 from calibrate.fitting.device import signed
 from calibrate.fitting.refine import refine
 from calibrate.fitting.start import scaled_device
+from calibrate.fitting.terms import with_terms
 from calibrate.one_session import FrontendTimes, LoneTurn, decode_s, ttft_s
 from calibrate.profile_file import profile_text
 from sim.catalog import load_gpu, load_model
@@ -32,6 +34,7 @@ from sim.steptime.compose import device_step_time_model
 from sim.steptime.device import DeviceProfile, check_peaks, device_gpu
 from sim.steptime.model import StepTimeModel
 from sim.steptime.pricing import Engine, load_any
+from sim.steptime.profile import Term
 
 NAME, GPU, DONOR = "8gb-class", "RTX 4060 Ti 8GB", "rtx-4090"
 BUDGET = 2048  # the document's max_num_batched_tokens
@@ -39,7 +42,7 @@ CHAT = LoneTurn(0, 512, 128)
 UNCACHED, CACHED = LoneTurn(0, 3032, 1), LoneTurn(2992, 40, 1)  # a hit is of whole blocks
 SMALL, MIDDLE, LARGE = ("Qwen3-0.6B", "bf16"), ("Qwen3-1.7B", "bf16"), ("Qwen3-4B", "fp8")
 DTYPES = ("bf16", "fp8")
-SIGMA = 0.02
+LEAST_SIGMA = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +52,35 @@ class Figure:
     name: str
     model: tuple[str, str]  # and weight dtype
     given_s: float
+    rounding: float  # the most it is off for having been rounded, as a share
     enforce_eager: bool = False
 
+    @property
+    def sigma(self) -> float:
+        """How far off it may be: rounding spreads evenly."""
+        return max(LEAST_SIGMA, self.rounding / math.sqrt(3))
 
-def answer(model: tuple[str, str], tokens_per_s: float, *, enforce_eager: bool = False) -> Figure:
-    """Return the figure of a throughput alone: seconds of a whole answer."""
-    name = f"{model[0]} answer{' without CUDA graphs' if enforce_eager else ''}"
-    return Figure(name, model, CHAT.output_tokens / tokens_per_s, enforce_eager)
+
+def alone(model: tuple[str, str], tokens_per_s: float, itl_ms: float, *, enforce_eager: bool = False) -> list[Figure]:
+    """Return the figures of a throughput alone, as seconds of a whole answer, and of its ITL; both are given rounded."""
+    what = model[0] + (" without CUDA graphs" if enforce_eager else "")
+    answer_s = CHAT.output_tokens / tokens_per_s
+    return [
+        Figure(f"{what}: answer", model, answer_s, 0.5 / tokens_per_s, enforce_eager),
+        Figure(f"{what}: ITL", model, itl_ms / 1e3, 0.5 / itl_ms, enforce_eager),
+    ]
 
 
 PUBLISHED = (
-    answer(MIDDLE, 66),
-    answer(MIDDLE, 64, enforce_eager=True),
-    answer(SMALL, 168),
-    answer(SMALL, 108, enforce_eager=True),
-    answer(LARGE, 49),
-    answer(LARGE, 47, enforce_eager=True),
-    Figure("Qwen3-1.7B ITL", MIDDLE, 0.015),
-    Figure("Qwen3-1.7B prefill", MIDDLE, BUDGET / 8200),
-    Figure("Qwen3-1.7B TTFT, no hit", MIDDLE, 0.394),
-    Figure("Qwen3-1.7B TTFT, hit", MIDDLE, 0.028),
+    *alone(MIDDLE, 66, 15),
+    *alone(MIDDLE, 64, 15, enforce_eager=True),
+    *alone(SMALL, 168, 6),
+    *alone(SMALL, 108, 9, enforce_eager=True),
+    *alone(LARGE, 49, 19),
+    *alone(LARGE, 47, 20, enforce_eager=True),
+    Figure("Qwen3-1.7B: prefill", MIDDLE, BUDGET / 8200, 0.006),
+    Figure("Qwen3-1.7B: TTFT, no hit", MIDDLE, 0.394, 0.001),
+    Figure("Qwen3-1.7B: TTFT, hit", MIDDLE, 0.028, 0.018),
 )
 
 
@@ -81,7 +93,7 @@ def _seconds(profile: DeviceProfile, figure: Figure) -> float:
     steps = _steps(profile, figure)
     own = profile.frontend
     frontend = FrontendTimes(own.per_request_s.value, own.per_prompt_token_s.value)
-    match figure.name.removeprefix(figure.model[0] + " "):
+    match figure.name.rsplit(": ", 1)[1]:
         case "ITL":
             return decode_s(steps, CHAT) / (CHAT.output_tokens - 1)
         case "prefill":
@@ -114,8 +126,11 @@ def fit() -> DeviceProfile:
         experts={},
         links={},
     )
+    processors = gpu.bf16_flops / device_gpu(donor).bf16_flops  # a last wave of tiles is as wide as the GPU
+    tiles = {f"linear.{dtype}.tile_elements": start.linear[dtype].tile_elements.value * processors for dtype in DTYPES}
+    start = with_terms(start, {name: assumed(value) for name, value in tiles.items()})
     given_s = [one.given_s for one in PUBLISHED]
-    refined = refine(start, gpu, lambda one: np.array(predicted_s(one)), given_s, sigmas=[SIGMA] * len(given_s))
+    refined = refine(start, gpu, lambda one: np.array(predicted_s(one)), given_s, sigmas=[one.sigma for one in PUBLISHED])
     residuals = dict(zip((one.name for one in PUBLISHED), refined.residuals.tolist(), strict=True))
     profile = signed(
         refined.profile,
@@ -135,6 +150,11 @@ def fit() -> DeviceProfile:
     )
     check_peaks(profile, gpu, NAME)
     return profile
+
+
+def assumed(value: float) -> Term:
+    """Return a term that was scaled like the GPU."""
+    return Term(value=value, source="assumed", note="scaled by the number of processors")
 
 
 def main() -> None:
