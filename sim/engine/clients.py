@@ -140,6 +140,8 @@ class Audience:
                 self.engine.forget(prompt, total_tokens(session.prefix))
                 break
             yield done
+            if self.engine.delivery_s:
+                yield self.env.timeout(self.engine.delivery_s)
             self.count(population, record)
             think_s = turn.think_s
 

@@ -26,6 +26,7 @@ class TurnRecord:
 
     __slots__ = (
         "arrival_s",
+        "chunks",
         "client",
         "evicted_by",
         "first_token_s",
@@ -65,7 +66,7 @@ class TurnRecord:
         self.arrival_s = arrival_s  # the client sends
         self.queued_s = math.nan  # the scheduler sees it
         self.scheduled_s = math.nan  # first admission
-        self.first_token_s = math.nan
+        self.first_token_s = math.nan  # with the client
         self.last_token_s = math.nan
         self.hit_tokens = 0  # found cached at first admission
         self.reprefilled_tokens = 0  # computed once before, evicted or preempted away, computed again
@@ -74,6 +75,7 @@ class TurnRecord:
         self.outcome = Outcome.UNFINISHED
         self.steps: StepLog | None = None  # of the engine it went to
         self.token_steps: Sequence[int] = ()  # first and last step of each stretch that brought a token a step
+        self.chunks: list[tuple[int, int, int]] = []  # step, tokens before, tokens of each part of a prefill, if kept
         self.origin_s = 0.0  # on the engine's clock, where this record's times count from
 
     @property
