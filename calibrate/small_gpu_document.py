@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from calibrate.fitting.device import signed
-from calibrate.fitting.refine import refine
+from calibrate.fitting.refine import FIGURE_SIGMA, refine
 from calibrate.fitting.start import scaled_device
 from calibrate.fitting.terms import with_terms
 from calibrate.one_session import FrontendTimes, LoneTurn, decode_s, ttft_s
@@ -45,7 +45,6 @@ CHAT = LoneTurn(0, 512, 128)
 UNCACHED, CACHED = LoneTurn(0, 3032, 1), LoneTurn(2992, 40, 1)  # a hit is of whole blocks
 SMALL, MIDDLE, LARGE = ("Qwen3-0.6B", "bf16"), ("Qwen3-1.7B", "bf16"), ("Qwen3-4B", "fp8")
 DTYPES = ("bf16", "fp8")
-LEAST_SIGMA = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Figure:
     @property
     def sigma(self) -> float:
         """How far off it may be: rounding spreads evenly."""
-        return max(LEAST_SIGMA, self.rounding / math.sqrt(3))
+        return max(FIGURE_SIGMA, self.rounding / math.sqrt(3))
 
 
 def alone(model: tuple[str, str], tokens_per_s: float, itl_ms: float, *, enforce_eager: bool = False) -> list[Figure]:
@@ -158,7 +157,9 @@ def fit() -> DeviceProfile:
     )
     processors = gpu.bf16_flops / device_gpu(donor).bf16_flops  # a last wave of tiles is as wide as the GPU
     tiles = {f"linear.{dtype}.tile_elements": start.linear[dtype].tile_elements.value * processors for dtype in DTYPES}
-    start = with_terms(start, {name: assumed(value) for name, value in tiles.items()})
+    clocks = Term(value=1.0, source="assumed", note="as on the donor; products and attention have rates of their own")
+    fixed = {name: assumed(value) for name, value in tiles.items()} | {"composition.flops_slowdown": clocks}
+    start = with_terms(start, fixed)
     given_s = [one.given_s for one in PUBLISHED]
     refined = refine(
         start, gpu, lambda one: np.array(predicted_s(one)), given_s, sigmas=[one.sigma for one in PUBLISHED]
