@@ -3,12 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 
 import click
 import msgspec
 
 from sim.checks import failures
+from sim.commands.breakdown import Row, breakdown_rows, summaries
 from sim.commands.files import check_writable
 from sim.commands.levels import levels_of
 from sim.commands.progress import progress_bar
@@ -37,6 +39,7 @@ class RunOptions:
     as_json: bool = False
     check: bool = False
     records: Path | None = None
+    breakdown: bool = False
     jobs: int | None = None  # worker processes; None: one a core
 
 
@@ -62,14 +65,17 @@ def run_command(options: RunOptions) -> list[str]:
         check_writable("--records", options.records.parent)
         check_records(options.records, [levels_of(job.deployment, options.levels) for job in jobs])
     finished = _simulate(jobs, options)
-    written = _write(finished, options.out) if options.out is not None else []
+    apart = [_broken_down(result) for result, _ in finished] if options.breakdown else []
+    written = _write(finished, apart, options.out) if options.out is not None else []
     if options.records is not None:
         written += record_paths(options.records)
     if options.as_json:
         printed = [result_json(result, variants) for result, variants in finished]
+        for one, rows in zip(printed, apart, strict=False):
+            one["breakdown"] = summaries(rows)
         click.echo(json.dumps(printed[0] if len(printed) == 1 else {"scenarios": printed}, allow_nan=False))
     else:
-        _show(finished, written, check=options.check)
+        _show(finished, apart, written, check=options.check)
     several = len(finished) > 1
     return [
         f"{result.deployment.scenario.name}: {line}" if several else line
@@ -94,21 +100,38 @@ def _simulate(jobs: Sequence[_Job], options: RunOptions) -> list[tuple[Result, d
     return [(next(results), {name: next(results) for name in job.variants}) for job in jobs]
 
 
-def _write(finished: Sequence[tuple[Result, Mapping[str, Result]]], out: Path) -> list[Path]:
+def _broken_down(result: Result) -> list[Row]:
+    return breakdown_rows(result.deployment, [int(point["sessions"]) for point in result.points])
+
+
+def _write(
+    finished: Sequence[tuple[Result, Mapping[str, Result]]], apart: Sequence[Sequence[Row]], out: Path
+) -> list[Path]:
     """Write all files before anything is printed: a closed pipe must not cost them."""
+    from sim.report.csv_files import write_csv
     from sim.report.files import write_comparison, write_files
 
     written = [path for result, variants in finished for path in write_files(result, variants, out)]
+    for (result, _), rows in zip(finished, apart, strict=False):
+        written.append(write_csv(out / result.deployment.scenario.name / "breakdown.csv", rows))
     if len(finished) > 1:
         written += write_comparison([result for result, _ in finished], out)
     return written
 
 
-def _show(finished: Sequence[tuple[Result, Mapping[str, Result]]], written: Sequence[Path], *, check: bool) -> None:
-    from sim.report.terminal import print_comparison, print_files, print_result
+def _show(
+    finished: Sequence[tuple[Result, Mapping[str, Result]]],
+    apart: Sequence[Sequence[Row]],
+    written: Sequence[Path],
+    *,
+    check: bool,
+) -> None:
+    from sim.report.terminal import print_breakdown, print_comparison, print_files, print_result
 
-    for result, variants in finished:
+    for (result, variants), rows in zip_longest(finished, apart):
         print_result(result, variants, check=check)
+        if rows:
+            print_breakdown(summaries(rows))
     if len(finished) > 1:
         print_comparison([result for result, _ in finished])
     if written:

@@ -121,6 +121,7 @@ class Engine:
         )
         if self._extras is not None:
             self._extras.mark(request)
+            record.penalised, record.structured = request.penalised, request.structured
         if self._first_token_due_s is not None:
             request.due_s = self.env.now + self._first_token_due_s - self._prefill_s(record.prompt_tokens)
         scheduler.add(request)
@@ -288,7 +289,8 @@ class Engine:
             return
         record.scheduled_s = now_s
         record.hit_tokens = admission.hit_tokens
-        record.reprefilled_tokens += admission.lost_blocks * self.scheduler.config.block_size
+        record.lost_tokens = admission.lost_blocks * self.scheduler.config.block_size
+        record.reprefilled_tokens += record.lost_tokens
         if admission.lost_to >= 0:
             session, turn = self._asked[admission.lost_to]
             record.evicted_by = f"{session}/{turn}"

@@ -32,9 +32,11 @@ class TurnRecord:
         "first_token_s",
         "hit_tokens",
         "last_token_s",
+        "lost_tokens",
         "origin_s",
         "outcome",
         "output_tokens",
+        "penalised",
         "population",
         "preemptions",
         "prompt_tokens",
@@ -43,6 +45,7 @@ class TurnRecord:
         "scheduled_s",
         "session",
         "steps",
+        "structured",
         "token_steps",
         "turn",
     )
@@ -69,8 +72,11 @@ class TurnRecord:
         self.first_token_s = math.nan  # with the client
         self.last_token_s = math.nan
         self.hit_tokens = 0  # found cached at first admission
+        self.lost_tokens = 0  # of the prompt: cached once, evicted before its first admission
         self.reprefilled_tokens = 0  # computed once before, evicted or preempted away, computed again
         self.preemptions = 0
+        self.penalised = False
+        self.structured = False
         self.evicted_by = ""  # whose allocation took the first block that was missing
         self.outcome = Outcome.UNFINISHED
         self.steps: StepLog | None = None  # of the engine it went to

@@ -1,0 +1,57 @@
+"""`kvcliff run --breakdown`: where the time of single requests went, from one more run a load level that keeps them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.engine.record import Outcome
+from sim.engine.simulation import simulate
+from sim.results.breakdown import Breakdown, Parts, StepTimes, break_down
+from sim.setup import MAIN, Deployment
+
+Row = dict[str, Any]
+
+
+def breakdown_rows(deployment: Deployment, levels: Sequence[int]) -> list[Row]:
+    """Return a row a completed request of the main sessions, of the first seed."""
+    rows: list[Row] = []
+    for level in levels:
+        run = simulate(deployment.engine, deployment.load_at(level), 0, keeps_chunks=True)
+        done = [one for one in run.records if one.population == MAIN and one.outcome is Outcome.COMPLETED]
+        times = StepTimes.of(done[0]) if done else None
+        for record in done:
+            assert times is not None
+            found = break_down(record, times, deployment.engine.steps, deployment.engine.costs.delivery_s)
+            rows.append({"sessions": level, "session": record.session, "turn": record.turn} | _columns(found))
+    return rows
+
+
+def summaries(rows: Sequence[Row]) -> list[Row]:
+    """Return, a load level and a measure, the mean parts of all requests and of the slowest hundredth."""
+    found: list[Row] = []
+    for level in dict.fromkeys(row["sessions"] for row in rows):
+        own = [row for row in rows if row["sessions"] == level]
+        for measure in Breakdown._fields:
+            totals = np.array([row[f"{measure}_s"] for row in own])
+            slowest = np.flatnonzero(totals >= np.percentile(totals, 99))
+            for which, chosen in (("mean", range(len(own))), ("slowest 1 %", slowest)):
+                means = {name: float(np.mean([own[i][f"{measure}_{name}_s"] for i in chosen])) for name in _PARTS}
+                found.append({"sessions": level, "measure": measure, "of": which} | _with_totals(Parts(**means)))
+    return found
+
+
+_PARTS = Parts._fields
+
+
+def _columns(found: Breakdown) -> Row:
+    return {
+        f"{measure}_{name}" if name != "client_s" else f"{measure}_s": value
+        for measure, parts in zip(Breakdown._fields, found, strict=True)
+        for name, value in _with_totals(parts).items()
+    }
+
+
+def _with_totals(parts: Parts) -> dict[str, float]:
+    named = {f"{name}_s": value for name, value in parts._asdict().items()}
+    return {"client_s": parts.total, "engine_s": parts.engine} | named
