@@ -35,7 +35,7 @@ def summaries(rows: Sequence[Row]) -> list[Row]:
         for measure in Breakdown._fields:
             totals = np.array([row[f"{measure}_s"] for row in own])
             slowest = np.flatnonzero(totals >= np.percentile(totals, 99))
-            for which, chosen in (("mean", range(len(own))), ("slowest 1 %", slowest)):
+            for which, chosen in (("mean", range(len(own))), ("worst", slowest)):
                 means = {name: float(np.mean([own[i][f"{measure}_{name}_s"] for i in chosen])) for name in _PARTS}
                 found.append({"sessions": level, "measure": measure, "of": which} | _with_totals(Parts(**means)))
     return found

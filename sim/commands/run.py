@@ -44,7 +44,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class RunJob:
     """One scenario file and its variants, looked up before anything is simulated."""
 
     deployment: Deployment
@@ -53,7 +53,7 @@ class _Job:
 
 def run_command(options: RunOptions) -> list[str]:
     """Run, print, write; return the checks that failed. All files are read and checked before the first run."""
-    jobs = [_job(path, options) for path in options.scenarios]
+    jobs = [job_of(path, options) for path in options.scenarios]
     names = [job.deployment.scenario.name for job in jobs]
     for name in names:
         if names.count(name) > 1:
@@ -64,7 +64,7 @@ def run_command(options: RunOptions) -> list[str]:
     if options.records is not None:
         check_writable("--records", options.records.parent)
         check_records(options.records, [levels_of(job.deployment, options.levels) for job in jobs])
-    finished = _simulate(jobs, options)
+    finished = simulate_jobs(jobs, options)
     apart = [_broken_down(result) for result, _ in finished] if options.breakdown else []
     written = _write(finished, apart, options.out) if options.out is not None else []
     if options.records is not None:
@@ -84,7 +84,7 @@ def run_command(options: RunOptions) -> list[str]:
     ]
 
 
-def _simulate(jobs: Sequence[_Job], options: RunOptions) -> list[tuple[Result, dict[str, Result]]]:
+def simulate_jobs(jobs: Sequence[RunJob], options: RunOptions) -> list[tuple[Result, dict[str, Result]]]:
     """Run scenarios and variants side by side; the knee of a variant is neither refined nor explained."""
     turns = options.out is not None and options.records is None
     asked: list[Exploration] = []
@@ -138,14 +138,15 @@ def _show(
         print_files(written)
 
 
-def _job(path: Path, options: RunOptions) -> _Job:
+def job_of(path: Path, options: RunOptions) -> RunJob:
+    """Read a scenario file and look up what it names; its variants too where they are asked for or checked."""
     document = apply_overrides(load_yaml(path), options.overrides)
     deployment = _deploy(document, options)
     named = {name for figure in deployment.scenario.checks.figures for name in (figure.variant, figure.over)}
     variants = [
         one for one in deployment.scenario.variants if options.variants or (options.check and one.name in named)
     ]
-    return _Job(deployment, {one.name: _variant(document, options, one.name, one.set) for one in variants})
+    return RunJob(deployment, {one.name: _variant(document, options, one.name, one.set) for one in variants})
 
 
 def _deploy(document: YamlDocument, options: RunOptions) -> Deployment:

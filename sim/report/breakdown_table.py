@@ -6,15 +6,13 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from sim.results.points import humane
-
 TITLES = {
     "client_s": "client",
     "engine_s": "engine",
     "queue_s": "queue",
     "prefill_s": "pre-\nfill",
-    "reprefill_s": "re-pre-\nfill",
-    "interference_s": "inter-\nference",
+    "reprefill_s": "re-\nfill",
+    "interference_s": "inter-\nfer.",
     "decode_s": "decode",
     "link_s": "link",
 }
@@ -26,18 +24,19 @@ def breakdown_table(summaries: Iterable[Mapping[str, Any]]) -> Table:
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
-        caption="queue + prefill + re-prefill + interference (others' work in its steps) + decode + link = client",
+        caption="mean seconds (worst: of the slowest hundredth); inter-fer. is others' work in its steps\n"
+        "queue + prefill + re-prefill + interference + decode = engine; + link = client",
         caption_justify="left",
     )
-    table.add_column("ses-\nsions", justify="right")
+    table.add_column("ses-\nsions", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for title in TITLES.values():
         table.add_column(title, justify="right", no_wrap=True)
     for row in summaries:
-        what = f"{row['measure'].upper()} {row['of']}"
+        what = f"{row['measure'].upper()} {row['of']}".removesuffix(" mean")
         table.add_row(str(row["sessions"]), what, *(_cell(row[name]) for name in TITLES))
     return table
 
 
 def _cell(seconds: float) -> str:
-    return "-" if abs(seconds) < 5e-7 else humane(seconds, "ttft_p50_s")
+    return "-" if abs(seconds) < 5e-4 else f"{seconds:.3g}" if seconds >= 0.0995 else f"{seconds:.3f}"

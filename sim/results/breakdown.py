@@ -4,8 +4,8 @@
 
 A step that computes something of a request lasts as long as its whole batch. What the request would take alone is its
 own (prefill, prefill again, decode), the rest is interference; so is a step that ran without it while it was admitted.
-Queue is the time before its first step, and before the first step after a preemption. Prefill again is what was computed
-once and lost: to a preemption, or evicted from the cache. Everything outside the engine is the link: network,
+Queue is the time before its first step, and before the first step after a preemption. Prefill again is what was once
+computed and then lost: to a preemption, or evicted from the cache. Everything outside the engine is the link: network,
 tokenisation, flushing. The parts add up to what the client saw.
 """
 
