@@ -151,7 +151,7 @@ def fit() -> DeviceProfile:
         start,
         linear={dtype: start.linear[dtype] for dtype in DTYPES},
         attention=dict.fromkeys(DTYPES, start.attention["bf16"]),
-        experts={},
+        experts={dtype: start.experts[dtype] for dtype in DTYPES},
         links={},
         costs={"eager_kernel_s": eager_gap()},
     )

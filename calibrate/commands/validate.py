@@ -31,5 +31,6 @@ class _Kinds(CommandGroup):
 def command() -> None:
     """Compare predictions with measurements.
 
-    Those of whole steps, end-to-end runs, a real engine's cliff, published figures of scenarios, posted start-ups, and this machine.
+    Those of whole steps, end-to-end runs, a real engine's cliff, published figures of scenarios, posted start-ups, and
+    this machine.
     """

@@ -54,6 +54,7 @@ class Audience:
     frontend: FrontendTimes
     stop_rule: StopRule
     records: Records = field(default_factory=list[TurnRecord])
+    delivery_s: float = 0.0  # from a step's end until its tokens are with the client
     stop: simpy.Event = field(init=False)
     _answered: Counter[Outcome] = field(default_factory=Counter)
     _active: int = 0
@@ -140,8 +141,8 @@ class Audience:
                 self.engine.forget(prompt, total_tokens(session.prefix))
                 break
             yield done
-            if self.engine.delivery_s:
-                yield self.env.timeout(self.engine.delivery_s)
+            if self.delivery_s:
+                yield self.env.timeout(self.delivery_s)
             self.count(population, record)
             think_s = turn.think_s
 

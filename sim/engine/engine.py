@@ -67,7 +67,7 @@ class Engine:
         self._prices = prices
         self._first_token_due_s = first_token_due_s
         self._extras = extras
-        self.delivery_s = delivery_s  # from the end of a step until its tokens are with the client
+        self._delivery_s = delivery_s  # from the end of a step until its tokens are with the client
         self.keeps_chunks = False  # whether records say in which steps which tokens of them were computed
         self._counts_shared = prices.shared_tokens_read_once > 0
         self._content = ContentTree(scheduler.config.block_size)
@@ -315,8 +315,8 @@ class Engine:
         for request in self.scheduler.process(batch):
             record: TurnRecord = request.owner
             steps = request.token_steps
-            record.first_token_s = ends_s[steps[0] - 1] + self.delivery_s
-            record.last_token_s = ends_s[batch.step - 1] + self.delivery_s
+            record.first_token_s = ends_s[steps[0] - 1] + self._delivery_s
+            record.last_token_s = ends_s[batch.step - 1] + self._delivery_s
             if record.outcome is not Outcome.ABORTED:
                 record.outcome = Outcome.COMPLETED
             self._retire(request)

@@ -95,7 +95,8 @@ def simulate(
         records: list[TurnRecord] = []
         if keeper is not None:
             engine.on_over = keeper.over
-        audience = Audience(env, engine, engine_setup.frontend, load.stop, keeper or records)
+        delivery_s = engine_setup.costs.delivery_s
+        audience = Audience(env, engine, engine_setup.frontend, load.stop, keeper or records, delivery_s)
         for index, population in enumerate(load.populations):
             audience.add(population, index, seed)
         if load.given is not None:
