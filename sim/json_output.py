@@ -13,6 +13,7 @@ from sim.results.published_errors import median_error
 from sim.run import Result
 from sim.scheduling.policies import VLLM_V1
 from sim.scheduling.replay import POLICY_VERSION
+from sim.trace_json import trace_json
 
 WHOLE = ("sessions", *COUNTS)
 
@@ -21,6 +22,7 @@ def result_json(result: Result, variants: Mapping[str, Result] = {}) -> dict[str
     """Return the result, and those of its variants, in plain types."""
     deployment = result.deployment
     scenario, knee, cause = deployment.scenario, result.knee, result.cause
+    trace = trace_json(deployment)
     about_slo = cause is not None and knee.sessions is None
     return {
         "scenario": scenario.name,
@@ -48,6 +50,7 @@ def result_json(result: Result, variants: Mapping[str, Result] = {}) -> dict[str
             "seeds": result.seeds,
             "overrides": list(deployment.overrides),
             "kvcliff": version("kvcliff"),
+            **({} if trace is None else {"trace": trace}),
         },
         **({"variants": {name: result_json(one) for name, one in variants.items()}} if variants else {}),
     }

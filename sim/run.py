@@ -40,6 +40,9 @@ class Result:
     cause: Cause | None  # of the knee; else of the first broken SLO
     turns: Mapping[int, list[TurnRow]] = field(repr=False, default_factory=dict)  # of seed 0, by level, if asked for
     failed: Mapping[Task, Failure] = field(default_factory=dict)  # levels of which no point is known, and why
+    exported: Mapping[int, Mapping[str, str]] = field(
+        repr=False, default_factory=dict
+    )  # of seed 0, by level and format
 
     @property
     def load_unit(self) -> str:
@@ -57,6 +60,7 @@ class Exploration:
     explain: bool = True  # also refine the knee by bisection and look for the cause
     turns: bool = True  # also keep a row a turn of the first seed
     records: RecordFiles | None = None  # take the turns and steps of the first seed at the one level there is
+    exports: tuple[str, ...] = ()  # formats in which the first seed of each level is wanted
 
 
 def run_scenario(
@@ -119,7 +123,7 @@ def explore(what: Exploration) -> Asking[Result]:
     deployment = what.deployment
     seeds = deployment.scenario.seeds if what.seeds is None else what.seeds
     levels = load_levels(deployment.scenario.load) if what.levels is None else what.levels
-    grid = yield from _simulated(levels, seeds, turns=what.turns, records=what.records)
+    grid = yield from _simulated(levels, seeds, turns=what.turns, records=what.records, exports=what.exports)
     tested: dict[int, Ratios] = {level: one.ratios for level, one in grid.known.items()}
     probed: dict[int, Ratios] = {}
     failed = dict(grid.failed)
@@ -141,7 +145,7 @@ def explore(what: Exploration) -> Asking[Result]:
         cause = Cause(where, grid.known[where].point["ttft_p99_s"], relieved, past_kv_knee)
         failed |= lost
     slo_sessions = slo_capacity(list(grid.known), met) if has_slo else None
-    return Result(deployment, seeds, points, knee, slo_sessions, cause, grid.turns, failed)
+    return Result(deployment, seeds, points, knee, slo_sessions, cause, grid.turns, failed, grid.exported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,30 +153,38 @@ class _Grid:
     known: dict[int, Level]
     failed: dict[Task, Failure]
     turns: dict[int, list[TurnRow]]
+    exported: dict[int, Mapping[str, str]]
 
 
 def _simulated(
-    levels: Sequence[int], seeds: int, *, turns: bool = False, records: RecordFiles | None = None
+    levels: Sequence[int],
+    seeds: int,
+    *,
+    turns: bool = False,
+    records: RecordFiles | None = None,
+    exports: tuple[str, ...] = (),
 ) -> Asking[_Grid]:
     """Ask for each level with each seed, with and without a KV limit; a level with a failure is not known."""
 
     def asked(level: int, seed: int, lifted: str | None) -> Task:
         shown = seed == 0 and lifted is None
-        return Task(level, seed, lifted, turns and shown, records if shown else None)
+        return Task(level, seed, lifted, turns and shown, records if shown else None, exports if shown else ())
 
     tasks = [asked(level, seed, lifted) for level in levels for seed in range(seeds) for lifted in (None, KV_CACHE)]
     outcomes = dict(zip(tasks, (yield tasks), strict=True))
     failed = {task: outcome for task, outcome in outcomes.items() if isinstance(outcome, Failure)}
     metrics: dict[tuple[int, str | None], list[Metrics]] = {}
     rows: dict[int, list[TurnRow]] = {}
+    exported: dict[int, Mapping[str, str]] = {}
     for task, outcome in outcomes.items():
         if isinstance(outcome, Outcome):
             metrics.setdefault((task.level, task.lifted), []).append(outcome.metrics)
             rows |= {} if outcome.turns is None else {task.level: outcome.turns}
+            exported |= {} if outcome.exported is None else {task.level: outcome.exported}
     lost = {task.level for task in failed}
     whole = [level for level in levels if level not in lost]
     known = {level: level_of(level, metrics[level, None], metrics[level, KV_CACHE]) for level in whole}
-    return _Grid(known, failed, rows)
+    return _Grid(known, failed, rows, exported)
 
 
 def _relieved(

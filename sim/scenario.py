@@ -16,9 +16,8 @@ from sim.errors import one_of
 from sim.scheduling.order import RANKS
 from sim.scheduling.policies import RESERVING, SCHEDULERS, VLLM_V1
 from sim.scheduling.reserving import KV_RESERVATIONS, PAGED
+from sim.trace_spec import Count, ReplaySpec, TraceSpec
 from sim.workload_spec import Positive, Seconds, Sessions, Spec, Tokens, WorkloadSpec
-
-Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 
 
 class CommonStartSpec(Spec, tag_field="kind", tag="common", frozen=True):
@@ -62,16 +61,6 @@ class BurstsSpec(Spec, tag_field="kind", tag="bursts", frozen=True):
     def __post_init__(self) -> None:
         if self.jitter_s >= self.interval_s:
             raise ValueError(f"jitter_s {self.jitter_s:g} must be below interval_s {self.interval_s:g}")
-
-
-class TraceSpec(Spec, tag_field="kind", tag="trace", frozen=True):
-    """Recorded requests at their own times; a path that is not absolute counts from the scenario's folder."""
-
-    path: str
-    format: Literal["vidur"] = "vidur"
-    repeat: Annotated[int, Meta(ge=1, le=1_000_000)] = 1  # so often in a row
-    rate_scale: Annotated[float, Meta(gt=0, le=1e6)] = 1.0  # 2.0: twice as fast
-    limit: Count | None = None  # only so many of its first requests
 
 
 SessionsSpec = ClosedLoopSpec | PoissonSpec | ConstantRateSpec | BurstsSpec
@@ -227,6 +216,7 @@ class Scenario(Spec, frozen=True):
     engine: EngineSpec
     load: LoadSpec
     workload: WorkloadSpec | None = None  # of sessions; a trace has its own
+    replay: ReplaySpec | None = None  # recorded sessions in place of a workload
     stop: StopSpec | None = None  # needed for sessions; a trace ends
     description: str = ""
     frontend: FrontendSpec | None = None
@@ -243,7 +233,10 @@ class Scenario(Spec, frozen=True):
         if isinstance(self.load, TraceSpec):
             self._check_trace()
         else:
-            missing = next((name for name in ("workload", "stop") if getattr(self, name) is None), None)
+            if self.workload is not None and self.replay is not None:
+                raise ValueError("replay has no place beside workload: one of them says what sessions are like")
+            has_sessions = self.workload is not None or self.replay is not None
+            missing = "workload" if not has_sessions else "stop" if self.stop is None else None
             if missing is not None:
                 raise ValueError(f"{missing} is required but missing")
         has_clients = isinstance(self.load, ClosedLoopSpec)
@@ -261,7 +254,7 @@ class Scenario(Spec, frozen=True):
             raise ValueError(f"load levels {levels} must ascend without repeats")
 
     def _check_trace(self) -> None:
-        for name in ("workload", "background"):
+        for name in ("workload", "replay", "background"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} has no place beside load.kind trace: the trace is all that is sent")
         msgspec.structs.force_setattr(self, "seeds", 1)  # nothing is drawn

@@ -25,7 +25,6 @@ from sim.scenario import (
     PoissonSpec,
     Scenario,
     StaggeredStartSpec,
-    TraceSpec,
 )
 from sim.scheduling.continuous import SchedulerConfig
 from sim.scheduling.policies import VLLM_V1
@@ -35,23 +34,16 @@ from sim.steptime.costs import Costs
 from sim.steptime.pricing import AnyProfile, StepTimes, find_gpu, find_profile, price
 from sim.steptime.pricing import Engine as StepEngine
 from sim.steptime.profile import Frontend
-from sim.workload_spec import (
-    ConstantSpec,
-    DistributionSpec,
-    ExponentialSpec,
-    LognormalSpec,
-    NormalSpec,
-    Number,
-    UniformSpec,
-    WorkloadSpec,
-)
-from workloads.agent import AgentWorkload
+from sim.trace_setup import find_replay, find_trace
+from sim.trace_spec import TraceSpec
+from sim.workload_setup import workload
 from workloads.arrivals import Arrivals, Bursts, CommonStart, ConstantRate, Poisson, StaggeredStart, Start
-from workloads.distributions import Constant, Distribution, Exponential, Lognormal, Normal, Uniform
-from workloads.traces import FORMATS, Trace, read_trace
 
 if TYPE_CHECKING:
     from sim.startup_log import StartupFacts
+    from workloads.traces.open_loop import Trace
+    from workloads.traces.replay import Replay
+    from workloads.workload import Workload
 
 MAIN = "session"
 BACKGROUND = "background"
@@ -65,7 +57,8 @@ class Parts:
     gpu: Gpu
     model: Model
     profile: AnyProfile | None  # None: a roofline
-    trace: Trace | None = None  # of a load that is one
+    trace: "Trace | None" = None  # of a load that is one
+    replay: "Replay | None" = None  # recorded sessions in place of drawn ones
     log: "StartupFacts | None" = None  # of an engine like it, whose own figures go before the estimate
 
 
@@ -95,9 +88,14 @@ class Deployment:
         return self.parts.model
 
     @property
-    def trace(self) -> Trace | None:
+    def trace(self) -> "Trace | None":
         """What is sent, where the load is a recorded trace."""
         return self.parts.trace
+
+    @property
+    def replay(self) -> "Replay | None":
+        """What clients live through, where sessions are recorded ones."""
+        return self.parts.replay
 
     @property
     def slo(self) -> Slo:
@@ -114,8 +112,7 @@ class Deployment:
             totals = self.trace.totals
             unique = (totals.prompt_tokens + totals.output_tokens) // totals.requests
             return SessionArithmetic(self.ledger.capacity_tokens, 0, unique)
-        assert self.scenario.workload is not None
-        main = workload(self.scenario.workload)
+        main = _main_sessions(self.parts)
         published = self.scenario.published
         given = published.unique_tokens_per_session if published is not None else None
         unique = given or max(1, round(main.mean_unique_tokens))
@@ -128,13 +125,13 @@ class Deployment:
         rule = StopRule() if stop is None else StopRule(stop.requests, stop.duration_s, stop.sessions_per_client)
         if self.trace is not None:
             return LoadSetup((), rule, scenario.warm_start, GivenRequests(MAIN, self.trace))
-        populations = [_population(scenario, level)]
+        populations = [_population(self.parts, level)]
         if scenario.background is not None:
             background = scenario.background
             populations.append(
                 Population(
                     BACKGROUND,
-                    workload(background.workload, "background prefix"),
+                    workload(background.workload, scenario.engine.max_model_len, "background prefix"),
                     CommonStart(),
                     clients=background.sessions,
                     priority=background.priority,
@@ -163,9 +160,11 @@ def look_up(scenario: Scenario, place: str) -> Parts:
     if scenario.weight_dtype != "auto":
         linear_weight_bytes(scenario.weight_dtype)
     trace = find_trace(scenario.load, place) if isinstance(scenario.load, TraceSpec) else None
+    spec = scenario.replay
+    replay = None if spec is None else find_replay(spec, scenario.engine.max_model_len, place)
     named = scenario.engine.startup_log
     log = None if named is None else _read_log(Path(place).parent / named)
-    return Parts(scenario, gpu, model, find_profile(scenario.profile, gpu), trace, log)
+    return Parts(scenario, gpu, model, find_profile(scenario.profile, gpu), trace, replay, log)
 
 
 def assemble(parts: Parts, place: str) -> Deployment:
@@ -223,15 +222,6 @@ def _read_log(path: Path) -> "StartupFacts":
     return read_startup_log(path)
 
 
-def find_trace(load: TraceSpec, place: str) -> Trace:
-    """Return a load's trace, read through once so that what is wrong with it is said now.
-
-    Raises WorkloadError, with the line and column, for a file that is none.
-    """
-    path = Path(place).parent / load.path
-    return read_trace(path, FORMATS[load.format], repeat=load.repeat, rate_scale=load.rate_scale, limit=load.limit)
-
-
 def memory_settings(scenario: Scenario) -> MemorySettings:
     """Return the ledger's part of a scenario: the engine flags both know, under vLLM's names."""
     return MemorySettings(weight_dtype=scenario.weight_dtype, **_shared_flags(scenario.engine, MemorySettings))
@@ -250,19 +240,6 @@ def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:
     return {name: getattr(engine, name) for name in engine.__struct_fields__ if name in names}
 
 
-def workload(spec: WorkloadSpec, prefix_name: str = "shared prefix") -> AgentWorkload:
-    """Return the sessions a spec describes; `prefix_name` is what its prefix is called unless it says so."""
-    return AgentWorkload(
-        shared_prefix_tokens=spec.shared_prefix_tokens,
-        turns=_distribution(spec.turns),
-        new_tokens=_distribution(spec.new_tokens),
-        output_tokens=_distribution(spec.output_tokens),
-        think_s=_distribution(spec.think_s),
-        keeps_output=spec.keeps_output,
-        prefix_name=spec.prefix_name or prefix_name,
-    )
-
-
 def _frontend(scenario: Scenario, own: Frontend, costs: Costs) -> FrontendTimes:
     request_s, token_s = own.per_request_s.value, own.per_prompt_token_s.value
     if scenario.frontend is not None:
@@ -270,10 +247,17 @@ def _frontend(scenario: Scenario, own: Frontend, costs: Costs) -> FrontendTimes:
     return FrontendTimes(request_s + costs.sending_s, token_s + costs.tokenising_token_s)
 
 
-def _population(scenario: Scenario, level: int) -> Population:
-    assert scenario.workload is not None
-    main = Population(MAIN, workload(scenario.workload), CommonStart(), priority=0)
-    load = scenario.load
+def _main_sessions(parts: Parts) -> "Workload | Replay":
+    """Return what the load's sessions are like."""
+    if parts.replay is not None:
+        return parts.replay
+    assert parts.scenario.workload is not None
+    return workload(parts.scenario.workload, parts.scenario.engine.max_model_len)
+
+
+def _population(parts: Parts, level: int) -> Population:
+    main = Population(MAIN, _main_sessions(parts), CommonStart(), priority=0)
+    load = parts.scenario.load
     if isinstance(load, ClosedLoopSpec):
         return replace(main, clients=level, start=_start(load))
     return replace(main, arrivals=_arrivals(load, level))
@@ -298,18 +282,3 @@ def _arrivals(load: LoadSpec, level: int) -> Arrivals:
             return Bursts(level, load.interval_s, load.jitter_s)
         case ClosedLoopSpec() | TraceSpec():
             raise AssertionError("closed loops and traces have no sessions that arrive")
-
-
-def _distribution(spec: Number | DistributionSpec) -> Distribution:
-    match spec:
-        case ConstantSpec():
-            return Constant(spec.value)
-        case UniformSpec():
-            return Uniform(spec.low, spec.high)
-        case ExponentialSpec():
-            return Exponential(spec.mean)
-        case LognormalSpec():
-            return Lognormal(spec.median, spec.sigma)
-        case NormalSpec():
-            return Normal(spec.mean, spec.std)
-    return Constant(float(spec))

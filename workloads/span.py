@@ -33,6 +33,18 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(merged)
 
 
+def front(spans: Iterable[Span], tokens: int) -> tuple[Span, ...]:
+    """Return the first so many tokens of the spans, or all where they hold fewer."""
+    kept: list[Span] = []
+    left = tokens
+    for span in spans:
+        if left <= 0:
+            break
+        kept.append(span if span.length <= left else Span(span.content, span.start, left))
+        left -= span.length
+    return tuple(kept)
+
+
 def total_tokens(spans: Iterable[Span]) -> int:
     """Return how many tokens the spans hold."""
     return sum(span.length for span in spans)

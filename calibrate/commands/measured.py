@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: every column, notes and settings.")
 @click.option("--csv", "csv_path", metavar="FILE", type=click.Path(path_type=Path), help="Write every column as CSV.")
 def command(files: tuple[Path, ...], csv_path: Path | None, *, as_json: bool) -> None:
-    """Show results of load tests as one table, with one definition per metric.
+    """Show results of load tests, whatever tool wrote them.
+
+    One table with one definition per metric.
 
     Understood by what they hold: vllm bench serve (JSON, appended lines, detailed), its multi-turn benchmark,
     sglang.bench_serving, GuideLLM (JSON, CSV), AIPerf (JSON, JSONL, CSV, or its folder), inference-perf (a stage, or

@@ -240,11 +240,11 @@ def _text(path: Path) -> str:
 
 
 def _of_scenario(path: Path, words: list[str], options: MemoryOptions, own: dict[str, Any]) -> MemoryRequest:
-    from sim.scenario import Scenario
+    from sim.load import decode_scenario
     from sim.setup import memory_settings
-    from sim.strict_yaml import apply_overrides, decode, load_yaml
+    from sim.strict_yaml import apply_overrides, load_yaml
 
-    scenario = decode(apply_overrides(load_yaml(path), list(options.overrides)), Scenario)
+    scenario = decode_scenario(apply_overrides(load_yaml(path), list(options.overrides)))
     command = _command(words) if words else ServeCommand(engine="vllm")
     model = with_overrides(load_model(command.model or scenario.model), command.hf_overrides or {})
     notes = [*command.notes]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -17,12 +18,15 @@ from sim.commands.progress import progress_bar
 from sim.commands.records import check_records, record_files, record_paths
 from sim.errors import KvcliffError, ProfileError, ScenarioError
 from sim.json_output import result_json
+from sim.load import decode_scenario
 from sim.run import Exploration, Result, run_all
-from sim.scenario import Scenario
 from sim.setup import Deployment, assemble, look_up
-from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
+from sim.strict_yaml import YamlDocument, apply_overrides, load_yaml
 from sim.sweep.combinations import profile_hint
 from sim.sweep.local import LocalRunner
+
+if TYPE_CHECKING:
+    from sim.commands.exports import Export
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class RunOptions:
     check: bool = False
     records: Path | None = None
     breakdown: bool = False
+    exports: Sequence[str] = ()  # FORMAT:FILE
     jobs: int | None = None  # worker processes; None: one a core
 
 
@@ -64,15 +69,21 @@ def run_command(options: RunOptions) -> list[str]:
     if options.records is not None:
         check_writable("--records", options.records.parent)
         check_records(options.records, [levels_of(job.deployment, options.levels) for job in jobs])
-    finished = simulate_jobs(jobs, options)
+    exports: tuple[Export, ...] = ()
+    if options.exports:
+        from sim.commands.exports import asked_exports, write_exports
+
+        levels = [levels_of(job.deployment, options.levels) for job in jobs]
+        exports = asked_exports(options.exports, levels, with_records=options.records is not None)
+    finished = simulate_jobs(jobs, options, exports)
     apart = [_broken_down(result) for result, _ in finished] if options.breakdown else []
     written = _write(finished, apart, options.out) if options.out is not None else []
+    if exports:
+        written += write_exports(exports, finished[0][0])
     if options.records is not None:
         written += record_paths(options.records)
     if options.as_json:
-        printed = [result_json(result, variants) for result, variants in finished]
-        for one, rows in zip(printed, apart, strict=False):
-            one["breakdown"] = summaries(rows)
+        printed = [_told(*one, rows) for one, rows in zip_longest(finished, apart)]
         click.echo(json.dumps(printed[0] if len(printed) == 1 else {"scenarios": printed}, allow_nan=False))
     else:
         _show(finished, apart, written, check=options.check)
@@ -84,20 +95,35 @@ def run_command(options: RunOptions) -> list[str]:
     ]
 
 
-def simulate_jobs(jobs: Sequence[RunJob], options: RunOptions) -> list[tuple[Result, dict[str, Result]]]:
+def simulate_jobs(
+    jobs: Sequence[RunJob], options: RunOptions, exports: "Sequence[Export]" = ()
+) -> list[tuple[Result, dict[str, Result]]]:
     """Run scenarios and variants side by side; the knee of a variant is neither refined nor explained."""
     turns = options.out is not None and options.records is None
     asked: list[Exploration] = []
     with progress_bar() as progress, record_files(options.records) as records:
         for job in jobs:
             levels = levels_of(job.deployment, options.levels)
-            asked.append(Exploration(job.deployment, levels, explain=options.explain, turns=turns, records=records))
+            asked.append(
+                Exploration(
+                    job.deployment,
+                    levels,
+                    explain=options.explain,
+                    turns=turns,
+                    records=records,
+                    exports=tuple(dict.fromkeys(export.format for export in exports)),
+                )
+            )
             asked += [
                 Exploration(one, levels_of(one, options.levels), explain=False, turns=False)
                 for one in job.variants.values()
             ]
         results = iter(run_all(asked, LocalRunner(options.jobs), progress, keep_going=False))
     return [(next(results), {name: next(results) for name in job.variants}) for job in jobs]
+
+
+def _told(result: Result, variants: Mapping[str, Result], rows: Sequence[Row] | None) -> dict[str, Any]:
+    return result_json(result, variants) | ({} if rows is None else {"breakdown": summaries(rows)})
 
 
 def _broken_down(result: Result) -> list[Row]:
@@ -150,7 +176,7 @@ def job_of(path: Path, options: RunOptions) -> RunJob:
 
 
 def _deploy(document: YamlDocument, options: RunOptions) -> Deployment:
-    scenario = decode(document, Scenario)
+    scenario = decode_scenario(document)
     if options.seeds is not None:
         scenario = msgspec.structs.replace(scenario, seeds=options.seeds)
     parts = look_up(scenario, document.source)

@@ -9,6 +9,7 @@ import itertools
 from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import simpy
@@ -17,10 +18,23 @@ from sim.engine.engine import Engine
 from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests, given_client
 from sim.engine.record import Outcome, Records, TurnRecord
-from workloads.agent import AgentWorkload
+from sim.engine.replayed import ReplayableSession, replay
 from workloads.arrivals import Arrivals, Start
-from workloads.session import Session
-from workloads.span import total_tokens
+from workloads.session import Prompt, Session
+from workloads.span import Span, total_tokens
+
+
+class Sessions(Protocol):
+    """Draws sessions."""
+
+    @property
+    def prefix(self) -> tuple[Span, ...]:
+        """What is in the cache at a warm start."""
+        ...
+
+    def session(self, name: str, rng: np.random.Generator, /) -> Session | ReplayableSession:
+        """Draw a session."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +42,7 @@ class Population:
     """A kind of user: what its sessions look like, and how many of them come or are always there."""
 
     name: str
-    workload: AgentWorkload
+    workload: Sessions
     start: Start
     clients: int = 0  # closed loop: sessions always under way
     arrivals: Arrivals | None = None  # open loop: when sessions begin
@@ -109,8 +123,11 @@ class Audience:
             if think_s:
                 yield self.env.timeout(think_s)
             session = population.workload.session(f"{population.name} {client}.{number}", rng)
-            yield from self._converse(population, client, session)
-            think_s = session.turns[-1].think_s
+            if isinstance(session, Session):
+                yield from self._converse(population, client, session)
+                think_s = session.turns[-1].think_s
+            else:
+                yield from replay(self, population, client, session)
 
     def _open_loop(
         self, population: Population, seed: int, index: int, rng: np.random.Generator
@@ -120,31 +137,44 @@ class Audience:
             yield self.env.timeout(at_s - self.env.now)
             own = np.random.default_rng(np.random.SeedSequence([seed, index, number, 1]))
             session = population.workload.session(f"{population.name} {number}", own)
-            self._begin(population, self._converse(population, number, session))
+            if isinstance(session, Session):
+                self._begin(population, self._converse(population, number, session))
+            else:
+                self._begin(population, replay(self, population, number, session))
 
     def _converse(self, population: Population, client: int, session: Session) -> Generator[simpy.Event, None, None]:
         think_s = 0.0
         for number, (turn, prompt) in enumerate(zip(session.turns, session.prompts(), strict=True)):
             if think_s:
                 yield self.env.timeout(think_s)
-            tokens = total_tokens(prompt.spans)
-            record = TurnRecord(population.name, client, session.name, number, tokens, turn.output_tokens, self.env.now)
-            self.records.append(record)
-            frontend_s = self.frontend.seconds(tokens)
-            if frontend_s:
-                yield self.env.timeout(frontend_s)
-            done = self.env.event()
-            if not self.engine.submit(prompt, record, done.succeed, population.priority):
-                # A refusal answers at once; the pause keeps a client without think time from spinning.
-                yield self.env.timeout(REFUSAL_PAUSE_S)
-                self.count(population, record)
+            record = self.record(population, client, session.name, number, prompt)
+            if not (yield from self.ask(population, prompt, record)):
                 self.engine.forget(prompt, total_tokens(session.prefix))
                 break
-            yield done
-            if self.delivery_s:
-                yield self.env.timeout(self.delivery_s)
-            self.count(population, record)
             think_s = turn.think_s
+
+    def record(self, population: Population, client: int, session: str, number: int, prompt: Prompt) -> TurnRecord:
+        """Return the record of a turn that is sent now."""
+        tokens = total_tokens(prompt.spans)
+        return TurnRecord(population.name, client, session, number, tokens, prompt.output.length, self.env.now)
+
+    def ask(self, population: Population, prompt: Prompt, record: TurnRecord) -> Generator[simpy.Event, None, bool]:
+        """Send a turn and wait until it is over; return whether it was answered, and not refused."""
+        self.records.append(record)
+        frontend_s = self.frontend.seconds(record.prompt_tokens)
+        if frontend_s:
+            yield self.env.timeout(frontend_s)
+        done = self.env.event()
+        if not self.engine.submit(prompt, record, done.succeed, population.priority):
+            # A refusal answers at once; the pause keeps a client without think time from spinning.
+            yield self.env.timeout(REFUSAL_PAUSE_S)
+            self.count(population, record)
+            return False
+        yield done
+        if self.delivery_s:
+            yield self.env.timeout(self.delivery_s)
+        self.count(population, record)
+        return True
 
     def count(self, population: Population | GivenRequests, record: TurnRecord) -> None:
         """Count answers of either kind apart: a run in which every turn is refused ends too."""

@@ -28,6 +28,7 @@ class TurnRecord:
         "arrival_s",
         "chunks",
         "client",
+        "depth",
         "evicted_by",
         "first_token_s",
         "hit_tokens",
@@ -64,6 +65,7 @@ class TurnRecord:
         self.client = client
         self.session = session
         self.turn = turn  # from 0
+        self.depth = 0  # 1: of a subagent, 2: of a subagent's
         self.prompt_tokens = prompt_tokens
         self.output_tokens = output_tokens
         self.arrival_s = arrival_s  # the client sends

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from sim.report.refusals import share_refused, turns_word, why_refused
+from sim.report.trace_lines import replay_lines, trace_lines
 from sim.run import Result
 from sim.scenario import EngineSpec
 from sim.scheduling.policies import VLLM_V1
@@ -10,7 +11,6 @@ from sim.scheduling.replay import POLICY_VERSION
 from sim.scheduling.reserving import PAGED
 from sim.setup import Deployment
 from sim.units import gib, seconds
-from workloads.traces import Trace
 
 UNFINISHED_SHARE = 0.1
 
@@ -38,23 +38,16 @@ def assumptions(deployment: Deployment) -> Iterator[str]:
         f"({ledger.provenance['kv_bytes']}{spread})"
     )
     if deployment.trace is not None:
-        yield f"trace: {_trace(deployment.trace)}"
+        yield from trace_lines(deployment.trace)
         return
+    if deployment.replay is not None:
+        yield from replay_lines(deployment.replay)
     by_hand = deployment.arithmetic
     yield (
         f"by hand: ({by_hand.kv_cache_tokens:,} - {by_hand.shared_prefix_tokens:,}) / "
         f"{by_hand.unique_tokens_per_session:,} tokens a session = "
         f"{by_hand.tokens_for_sessions / by_hand.unique_tokens_per_session:.1f} sessions"
     )
-
-
-def _trace(trace: Trace) -> str:
-    """Return how many requests are sent, and how fast."""
-    totals = trace.totals
-    requests, span_s = totals.requests * trace.repeat, totals.last_s - totals.first_s
-    if not span_s:
-        return f"{amount(requests, 'requests')}, all at once"
-    return f"{requests:,} requests, {(totals.requests - 1) / span_s * trace.rate_scale:.3g} a second"
 
 
 def step_times(deployment: Deployment) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sim.engine.record import TurnRecord
 from sim.engine.step_log import StepLog
 from sim.results.arrow_columns import coded, numbers, pyarrow, stretches, texts
@@ -59,6 +61,7 @@ def _columns(arrow: ModuleType, records: Sequence[TurnRecord], table: TurnTable)
         "population": coded(arrow, turns["population"], table.populations),
         "session": texts(arrow, [record.session for record in records]),
         "turn": numbers(arrow, turns["turn"]),
+        "depth": numbers(arrow, np.fromiter((record.depth for record in records), np.int32, len(records))),
         "outcome": coded(arrow, turns["outcome"], [outcome.value for outcome in OUTCOMES]),
         **{name: numbers(arrow, turns[name]) for name in _COUNTS},
         "evicted_by": texts(arrow, [record.evicted_by for record in records]),

@@ -23,7 +23,7 @@ class ReservingScheduler(WalkedScheduler):
 
     def __init__(self, config: SchedulerConfig, pool: BlockPool) -> None:
         super().__init__(config, pool)
-        self.waste: Waste = Waste()
+        self.waste = self.wasted = Waste()  # the same, where it is known to be there
         self.memory = ContiguousMemory(pool.usable_blocks * config.block_size)
         self._areas: dict[Request, int] = {}  # start of each request's area
 
@@ -40,7 +40,7 @@ class ReservingScheduler(WalkedScheduler):
         return batch
 
     def _count_waste(self, batch: Batch) -> None:
-        waste, pool, size = self.waste, self.pool, self.config.block_size
+        waste, pool, size = self.wasted, self.pool, self.config.block_size
         waste.computed_rows += sum(entry.tokens for entry in batch.scheduled)
         waste.reserved_tokens += (pool.usable_blocks - pool.num_free) * size
         shared = self.shared_kv_tokens()

@@ -61,8 +61,8 @@ class StaticBatches(ReservingScheduler):
         return finished
 
     def _count_padding(self, rows: int) -> None:
-        self.waste.padding_rows += rows
-        self.waste.computed_rows += rows
+        self.wasted.padding_rows += rows
+        self.wasted.computed_rows += rows
 
     def _schedule_waiting(self, batch: Batch, tokens: dict[Request, int], cap: int, budget: int) -> None:
         if not self.running:

@@ -24,7 +24,10 @@ SIMULATING = (
     "scenario.py",
     "setup.py",
     "sweep/task.py",
+    "trace_setup.py",
+    "trace_spec.py",
     "units.py",
+    "workload_setup.py",
     "workload_spec.py",
 )
 LIBRARIES = ("numpy", "simpy")  # random numbers, and the order of events

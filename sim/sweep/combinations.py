@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from sim.errors import KvcliffError, MemoryLedgerError, ProfileError, RefusalError, ScenarioError
-from sim.scenario import Scenario
+from sim.load import decode_scenario
 from sim.setup import Deployment, Parts, assemble, look_up
-from sim.strict_yaml import YamlDocument, apply_overrides, decode, parse_yaml
+from sim.strict_yaml import YamlDocument, apply_overrides, parse_yaml
 
 MOST_COMBINATIONS = 10_000
 
@@ -92,7 +92,7 @@ def _combination(
 ) -> Combination:
     texts = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
     try:
-        scenario = decode(apply_overrides(document, texts), Scenario)
+        scenario = decode_scenario(apply_overrides(document, texts))
         if seeds is not None:
             scenario = msgspec.structs.replace(scenario, seeds=seeds)
         parts = look_up(scenario, document.source)

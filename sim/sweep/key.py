@@ -25,9 +25,14 @@ def deployment_key(parts: Parts) -> str:
     scenario = msgspec.to_builtins(parts.scenario)
     for name in _NOT_SIMULATED:
         del scenario[name]
+    for workload in (scenario["workload"], (scenario["background"] or {}).get("workload")):
+        if workload is not None:
+            del workload["profile"]  # its numbers are there
     scenario["load"] = {name: value for name, value in scenario["load"].items() if name not in _LEVELS}
     if parts.trace is not None:
         scenario["load"]["path"] = parts.trace.digest  # what it holds, not its name
+    if parts.replay is not None:
+        scenario["replay"]["path"] = parts.replay.digest
     profile = {} if parts.profile is None else _without_remarks(msgspec.to_builtins(parts.profile))
     profile.pop("name", None)
     return _hash([scenario, _without_remarks(asdict(parts.gpu)), _without_remarks(asdict(parts.model)), profile])

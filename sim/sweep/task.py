@@ -31,14 +31,16 @@ class Task:
     lifted: str | None = None  # a limit of RELIEFS
     turns: bool = False  # whether rows of single turns are wanted
     records: RecordFiles | None = None  # files that take all turns and steps
+    exports: tuple[str, ...] = ()  # formats of sim/export in which the run is wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a task found: the metrics of the main sessions, and a row a turn where they were asked for."""
+    """What a task found: the metrics of the main sessions, and a row a turn and texts where they were asked for."""
 
     metrics: dict[str, float]
     turns: list[TurnRow] | None = None
+    exported: dict[str, str] | None = None  # by format
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +56,26 @@ def simulate_task(deployment: Deployment, task: Task) -> Outcome:
     engine = deployment.engine if task.lifted is None else RELIEFS[task.lifted](deployment.engine)
     load, slo = deployment.load_at(task.level), deployment.slo
     rows: list[TurnRow] | None = None
-    if task.turns:
+    exported: dict[str, str] | None = None
+    if task.turns or task.exports:
         run = simulate(engine, load, task.seed)
-        metrics, rows = run_metrics(run, MAIN, slo), turn_rows(run, task.level)
+        metrics, rows = run_metrics(run, MAIN, slo), turn_rows(run, task.level) if task.turns else None
+        exported = _exported(deployment, task, run) if task.exports else None
         del run
     else:
         metrics = measure(engine, load, task.seed, population=MAIN, slo=slo, files=task.records)
     # An engine and its processes refer to each other, so pools and step logs would pile up. All of a run is young, for
     # the collector is off while it lasts.
     gc.collect(0)
-    return Outcome({name: float(value) for name, value in metrics.items()}, rows)
+    return Outcome({name: float(value) for name, value in metrics.items()}, rows, exported)
+
+
+def _exported(deployment: Deployment, task: Task, run: Run) -> dict[str, str]:
+    from sim.export.facts import facts_of
+    from sim.export.formats import FORMATS
+
+    facts = facts_of(deployment, task.level, task.seed)
+    return {name: FORMATS[name].write(run, facts) for name in task.exports}
 
 
 def attempt(deployment: Deployment, task: Task) -> Outcome | Failure:
@@ -86,6 +98,7 @@ def turn_rows(run: Run, level: int) -> list[TurnRow]:
             "population": record.population,
             "session": record.session,
             "turn": record.turn,
+            "depth": record.depth,
             "outcome": record.outcome.value,
             "prompt_tokens": record.prompt_tokens,
             "output_tokens": record.output_tokens,

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from sim.json_output import result_json
+from sim.load import decode_scenario
 from sim.run import run_scenario
-from sim.scenario import Scenario, load_levels
+from sim.scenario import load_levels
 from sim.setup import Deployment, deploy
-from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
+from sim.strict_yaml import YamlDocument, apply_overrides, load_yaml
+from workloads.session import Session
 from workloads.span import total_tokens
+from workloads.traces.sharing import turns_of
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(FOLDER.rglob("*.yaml"))
@@ -29,12 +32,12 @@ def document(path: Path) -> YamlDocument:
 def deployed(path: Path, *overrides: str) -> Deployment:
     """Return a scenario with everything looked up."""
     changed = apply_overrides(document(path), overrides)
-    return deploy(decode(changed, Scenario), str(path))
+    return deploy(decode_scenario(changed), str(path))
 
 
 def variants() -> list[tuple[Path, str]]:
     """Return every variant of every scenario, with its file."""
-    return [(path, one.name) for path in FILES for one in decode(document(path), Scenario).variants]
+    return [(path, one.name) for path in FILES for one in decode_scenario(document(path)).variants]
 
 
 def test_there_are_scenarios() -> None:
@@ -46,7 +49,7 @@ def test_there_are_scenarios() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_scenario_is_named_after_its_file(path: Path) -> None:
     """Its output folder is then where one looks for it; names of variants differ from each other."""
-    scenario = decode(document(path), Scenario)
+    scenario = decode_scenario(document(path))
     assert scenario.name == path.stem
     assert scenario.description
     names = [one.name for one in scenario.variants]
@@ -82,11 +85,17 @@ def test_no_prompt_of_a_scenario_outgrows_max_model_len(path: Path) -> None:
         lengths = [total_tokens(prompt.spans) + prompt.output.length for _, prompt in load.given.requests]
         assert max(lengths) <= deployment.scenario.engine.max_model_len
         return
+    if deployment.replay is not None:
+        turns = [turn for root in deployment.replay.sessions for turn in turns_of(root)]
+        lengths = [turn.prompt_tokens + turn.answer.length for turn in turns]
+        assert max(lengths) <= deployment.scenario.engine.max_model_len
+        return
     population = load.populations[0]
     rng = np.random.default_rng(0)
     deepest = 0
     for number in range(200):
         session = population.workload.session(str(number), rng)
+        assert isinstance(session, Session)
         *_, last = session.prompts()
         deepest = max(deepest, sum(span.length for span in last.spans) + last.output.length)
     assert deepest <= deployment.scenario.engine.max_model_len
@@ -97,7 +106,7 @@ def test_no_prompt_of_a_scenario_outgrows_max_model_len(path: Path) -> None:
 )
 def test_a_variant_deploys_and_changes_something(path: Path, name: str) -> None:
     """A what-if that sets what is set already would compare a scenario with itself."""
-    base = decode(document(path), Scenario)
+    base = decode_scenario(document(path))
     variant = next(one for one in base.variants if one.name == name)
     deployment = deployed(path, *(f"{key}={json.dumps(value)}" for key, value in variant.set.items()))
     assert deployment.scenario != base
@@ -107,7 +116,7 @@ def test_a_variant_deploys_and_changes_something(path: Path, name: str) -> None:
 def test_checks_refer_to_figures_that_were_published() -> None:
     """A check of a cell that has no figure could never hold."""
     for path in FILES:
-        scenario = decode(document(path), Scenario)
+        scenario = decode_scenario(document(path))
         rows = {} if scenario.published is None else {row.sessions: row for row in scenario.published.rows}
         for check in scenario.checks.cells:
             for sessions in check.sessions:

@@ -1,13 +1,18 @@
 """A recorded trace in a scenario, from the file to the metrics, and what is said of one that is wrong."""
 
+import hashlib
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import kvcliff
 
 from sim.engine.clients import StopRule
+from sim.engine.simulation import simulate
 from sim.errors import KvcliffError
+from sim.results.cause import RELIEFS
 from sim.run import run_scenario
 from sim.scenario import Scenario, load_levels, load_unit
 from sim.setup import MAIN, Deployment, deploy
@@ -26,6 +31,11 @@ engine: {kv_cache_dtype: fp8, kv_cache_tokens: 20000, max_model_len: 4096}
 load: {kind: trace, path: trace.csv}
 slo: {ttft_p99_s: 2.0}
 """
+
+
+MOONCAKE = (
+    Path(__file__).parents[3] / "shared" / "data" / "traces" / "mooncake" / "conversation_lines_00001-02500.jsonl"
+)
 
 
 @pytest.fixture
@@ -76,8 +86,8 @@ def test_the_division_by_hand_is_of_whole_requests(traced: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("load.path=other.csv", "other.csv: No such file or directory"),
-        ("load.format=vidor", "load.format 'vidor' is not one of vidur (did you mean 'vidur'?)"),
+        ("load.path=other.csv", "other.csv: there is no such file"),
+        ("load.format=vidor", "(did you mean 'vidur'?)"),
         ("load.repeat=0", "load.repeat 0 must be >= 1"),
         ("load.rate_scale=0", "load.rate_scale 0 must be > 0"),
         ("load.limits=3", "load.limits is not a known key (did you mean 'limit'?)"),
@@ -109,6 +119,75 @@ def test_a_bad_row_is_found_before_anything_is_simulated(refused: Callable[..., 
     """File, line, column and value."""
     (traced.parent / "trace.csv").write_text(TRACE + "6.5,many,3\n", encoding="utf-8")
     assert "trace.csv:14: num_prefill_tokens 'many' must be a whole number" in refused(traced)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("load={kind: trace, path: trace.csv, start_s: 99}", "trace.csv: no requests from 99 s"),
+        ("load={kind: trace, path: trace.csv, start_s: 3, stop_s: 2}", "stop_s 2 must be above start_s 3"),
+        ("load.share=0", "load.share 0 must be > 0"),
+        ("load.jitter_s=-1", "load.jitter_s -1 must be >= 0"),
+        ("load.rows=both", "load.rows 'both' is not one of"),
+        ("load.format=mooncake", "trace.csv:1: no JSON"),
+        ("load.path=/dev/zero", "/dev/zero: is no regular file"),
+        ("load.path=.", "traced.yaml: no format known here begins with"),
+        ("replay={path: trace.csv}", "replay has no place beside load.kind trace"),
+    ],
+)
+def test_rules_that_leave_nothing_or_fit_no_file_are_refused(
+    refused: Callable[..., str], traced: Path, key: str, said: str
+) -> None:
+    """In one line."""
+    assert said in refused(traced, "--set", key)
+
+
+def test_the_result_says_where_its_requests_are_from(traced: Path) -> None:
+    """Format, digest, how the file was read, by which rules."""
+    result = kvcliff("run", traced, "--set", "load.limit=9", "--quick", "--json")
+    trace = json.loads(result.stdout)["provenance"]["trace"]
+    assert (trace["format"], trace["requests"], trace["sessions"], trace["bad_rows"]) == ("vidur", 9, None, 0)
+    assert trace["rules"]["limit"] == 9
+    assert trace["sha256"] == hashlib.sha256(TRACE.encode()).hexdigest()
+    assert trace["notes"]
+
+
+def test_a_coarse_clock_is_told_of(traced: Path) -> None:
+    """And what would spread its bursts."""
+    rows = "".join(f"{number // 5 * 3},100,5\n" for number in range(40))
+    (traced.parent / "trace.csv").write_text(TRACE.splitlines()[0] + "\n" + rows, encoding="utf-8")
+    assert "arrivals are stamped every 3 s and sent so, in bursts: the p99 is theirs; load.jitter_s=3" in told(traced)
+    assert "each is sent up to 3 s later" in told(traced, "--set", "load.jitter_s=3")
+
+
+@pytest.mark.skipif(not MOONCAKE.exists(), reason="the sample of Mooncake's conversations is not here")
+def test_an_unlimited_cache_hits_what_an_infinite_one_would(traced: Path) -> None:
+    """Mooncake's first 300 conversations, one tick after another: every prompt's longest run of blocks seen before.
+
+    By the engine's rule: whole blocks of 16, and at least one token is computed. Counted from the file itself.
+    """
+    lines = [json.loads(line) for line in MOONCAKE.read_text("utf-8").splitlines()[:300]]
+    seen: set[int] = set()
+    expected = 0
+    for row in lines:
+        known = 0
+        while known < len(row["hash_ids"]) and row["hash_ids"][known] in seen:
+            known += 1
+        expected += min(known * 512, row["input_length"] - 1) // 16 * 16
+        seen.update(row["hash_ids"])
+    changes = (
+        f"load={{kind: trace, path: {MOONCAKE}, limit: 300, rate_scale: 0.001}}",
+        "frontend={per_request_s: 0, per_prompt_token_s: 0}",
+    )
+    deployment = deployed(traced, *changes)
+    assert deployment.trace is not None
+    engine = RELIEFS["KV cache"](deployment.engine)
+    roomy = replace(engine.scheduler, max_model_len=200_000, max_num_batched_tokens=1_000_000)
+    run = simulate(replace(engine, scheduler=roomy), deployment.load_at(1), 0)
+    assert len(run.records) == 300
+    assert [record.prompt_tokens for record in run.records] == [row["input_length"] for row in lines]
+    assert sum(record.hit_tokens for record in run.records) == expected
+    assert expected > 0.05 * sum(row["input_length"] for row in lines)
 
 
 def test_a_trace_takes_no_points(refused: Callable[..., str], traced: Path) -> None:

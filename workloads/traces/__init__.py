@@ -1,12 +1,6 @@
-"""Recorded traces: one file a format, each read row by row, and `trace.py` that makes requests of the rows.
+"""Recorded traces: one file a format, each read row by row into the same requests, and what is made of them.
 
-A format is a function from a path to its rows, in order; adding one is a file and a line here.
+Start with request.py and format.py; formats.py lists the formats, open.py opens a file or folder. open_loop.py sends
+requests at their times, sessions.py and replay.py let users live through recorded sessions. Imported by module: a run
+without a trace loads none of this.
 """
-
-from workloads.traces import vidur
-from workloads.traces.row import TraceRow
-from workloads.traces.trace import Trace, TraceTotals, read_trace
-
-FORMATS = {"vidur": vidur.rows}
-
-__all__ = ["FORMATS", "Trace", "TraceRow", "TraceTotals", "read_trace"]

@@ -32,7 +32,7 @@ class CsvRow:
         """Return a number of tokens; raises BadCell."""
         text = self.text(column)
         try:
-            value = int(text) if text.isascii() and len(text) < 20 else -1
+            value = int(text) if text.isascii() and len(text) < 20 and "_" not in text else -1
         except ValueError:
             value = _whole(text)
         if not least <= value <= MOST_TOKENS:
@@ -43,7 +43,7 @@ class CsvRow:
         """Return a time in seconds, of a cell that counts `per_second` units in one; raises BadCell."""
         text = self.text(column)
         try:
-            value = float(text) / per_second
+            value = float(text) / per_second if "_" not in text else math.nan
         except ValueError:
             value = math.nan
         if not 0 <= value < MOST_SECONDS * 100:  # clocks since 1970 count too

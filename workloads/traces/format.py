@@ -24,7 +24,7 @@ class Head:
 
     path: Path
     text: str  # of its first line, and more where that is short
-    first: Any = None  # the first line as JSON, if it is; else the whole file, if it is one JSON value
+    first: Any = None  # the first line as JSON, if it is; else the whole file, if it is one; long arrays abridged
     header: tuple[str, ...] = ()  # the first line's cells, where the file looks like CSV
 
     @property

@@ -4,34 +4,64 @@ import csv
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from workloads.errors import WorkloadError
 from workloads.traces.format import Format, Head
 from workloads.traces.formats import FORMATS
-from workloads.traces.json_rows import json_value
+from workloads.traces.json_rows import abridged_value
 from workloads.traces.text_lines import byte_lines, document
 
 _TEXT_BYTES = 64 * 2**10
+_LINES = 40
+_WHOLE_BYTES = 128 * 2**20
 _NO_TRACES = {".md", ".rst", ".txt", ".html", ".pdf", ".png", ".py", ".sh"}
+_NO_TRACE_STEMS = {"LICENSE", "NOTICE", "README", "MANIFEST"}  # AIPerf writes a manifest beside its traces
 
 
 def head_of(path: Path) -> Head:
-    """Return the head of a file.
+    """Return the head of a file; where the first line is cut short, the next good one stands for it.
 
     Raises WorkloadError if it cannot be read, is empty or binary.
     """
-    lines = [line for _, line in islice(byte_lines(path), 40)]
-    if not lines:
-        raise WorkloadError(f"{path}: the file is empty")
-    text = b"".join(lines)[:_TEXT_BYTES].decode(errors="replace")
-    first = json_value(lines[0])
+    lines = _first_lines(path)
+    text = b"".join(lines)[:_TEXT_BYTES].decode(errors="replace").removeprefix("\ufeff")
+    first = abridged_value(lines[0])
     if first is None and lines[0].lstrip()[:1] in {b"{", b"["}:
-        first = json_value(document(path))
+        first = _whole(path)
+        if first is None:
+            first = next((value for value in map(abridged_value, lines[1:]) if isinstance(value, dict)), None)
     header: tuple[str, ...] = ()
     if first is None or isinstance(first, int | float):
-        cells = next(csv.reader([lines[0][:_TEXT_BYTES].decode(errors="replace").strip()]), [])
-        header = tuple(cell.strip() for cell in cells) if len(cells) > 1 else ()
-    return Head(path, text, first, header)
+        header = tuple(cell.strip() for cell in _cells(lines[0]))
+    return Head(path, text, first, header if len(header) > 1 else ())
+
+
+def _first_lines(path: Path) -> list[bytes]:
+    lines, size = [], 0
+    for _, line in islice(byte_lines(path), _LINES):
+        lines.append(line)
+        size += len(line)
+        if size > _TEXT_BYTES:
+            break
+    if not lines:
+        raise WorkloadError(f"{path}: the file is empty")
+    return lines
+
+
+def _whole(path: Path) -> Any:
+    """Return a file that is one JSON value over many lines, or None, also where it is too large to be looked at."""
+    try:
+        return abridged_value(document(path, _WHOLE_BYTES))
+    except WorkloadError:
+        return None
+
+
+def _cells(line: bytes) -> list[str]:
+    try:
+        return next(csv.reader([line[:_TEXT_BYTES].decode(errors="replace").strip()]), [])
+    except csv.Error:
+        return []
 
 
 def format_of(path: Path, named: str | None = None) -> Format:
@@ -49,10 +79,12 @@ def format_of(path: Path, named: str | None = None) -> Format:
         whole = next((one for one in FORMATS.values() if one.recognises_folder and one.recognises_folder(path)), None)
         if whole is not None:
             return whole
-        files = files_in(path)
-        return format_of(files[0])
+        return format_of(files_in(path)[0])
     head = head_of(path)
     found = next((one for one in FORMATS.values() if one.recognises(head)), None)
+    if found is None and head.first is None and head.text.lstrip()[:1] in {"{", "["}:
+        begins = repr(head.text[:40].strip())
+        raise WorkloadError(f"{path}:1: no format known here begins with {begins}, which is no JSON, or cut short")
     if found is None:
         raise WorkloadError(f"{path}: no format known here begins with {_seen(head)}; name one of {', '.join(FORMATS)}")
     return found
@@ -75,11 +107,14 @@ def files_in(folder: Path) -> list[Path]:
 
     Raises WorkloadError if there are none.
     """
-    files = [path for path in sorted(folder.iterdir()) if path.is_file() and not _is_no_trace(path)]
+    try:
+        files = [path for path in sorted(folder.iterdir()) if path.is_file() and not _is_no_trace(path)]
+    except OSError as error:
+        raise WorkloadError(f"{folder}: {error.strerror or error}") from None
     if not files:
         raise WorkloadError(f"{folder}: no file in this folder may be a trace")
     return files
 
 
 def _is_no_trace(path: Path) -> bool:
-    return path.name.startswith(".") or path.suffix.lower() in _NO_TRACES or path.stem.upper() in {"LICENSE", "NOTICE"}
+    return path.name.startswith(".") or path.suffix.lower() in _NO_TRACES or path.stem.upper() in _NO_TRACE_STEMS

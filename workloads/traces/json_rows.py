@@ -10,6 +10,11 @@ from workloads.traces.reading import Reading
 from workloads.traces.text_lines import byte_lines, document
 
 T = TypeVar("T")
+_WHOLE_BYTES = 64 * 2**10  # of a value that is not abridged
+_ITEMS = 100  # of an array that is
+_BLANKS = 1000  # before a value, at most
+_pieces = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 
 
@@ -50,6 +55,38 @@ def json_value(text: bytes | str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def abridged_value(text: bytes | msgspec.Raw) -> Any:
+    """Return text as a JSON value, or None if it is none; of long arrays the first items, whatever their size.
+
+    So the beginning of a value of many megabytes can be looked at without making objects of all of it.
+    """
+    try:
+        return _abridged(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _abridged(text: bytes | msgspec.Raw) -> Any:
+    if len(memoryview(text)) <= _WHOLE_BYTES:
+        return msgspec.json.decode(text)
+    match bytes(memoryview(text)[:_BLANKS]).lstrip()[:1]:
+        case b"{":
+            return {key: _abridged(value) for key, value in _pieces(text).items()}
+        case b"[":
+            return [_abridged(item) for item in _items(text)[:_ITEMS]]
+        case _:
+            return msgspec.json.decode(text)
+
+
+def is_json(text: bytes) -> bool:
+    """Return whether text is a JSON value, without making it one."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def json_fault(error: Exception) -> str:

@@ -16,7 +16,8 @@ from workloads.traces.reading import Reading, ReadOptions
 from workloads.traces.request import TraceRequest
 
 MOST_PER_S = 1e5  # requests a second over a whole trace; a million-user service sees a tenth of it
-_RATE_FROM = 1000  # requests; fewer may be a burst
+_RATE_FROM = 1000  # requests at the beginning; fewer may be a burst
+_RATE_FROM_ALL = 100  # requests of a whole file
 
 
 @dataclass(slots=True)
@@ -74,8 +75,14 @@ def open_trace(path: Path, options: ReadOptions = ReadOptions()) -> OpenTrace:
 
     Raises WorkloadError if there is no such file, it is empty or binary, or no format is its.
     """
-    if not path.exists():
-        raise WorkloadError(f"{path}: there is no such file")
+    try:
+        path.stat()
+    except FileNotFoundError:
+        raise WorkloadError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise WorkloadError(f"{path}: {error.strerror or error}") from None
+    except ValueError:
+        raise WorkloadError(f"{str(path)!r}: no file can have this name") from None
     found = format_of(path, options.format)
     if not path.is_dir() or (found.recognises_folder is not None and found.recognises_folder(path)):
         return OpenTrace(path, found, (path,), options)
@@ -103,7 +110,8 @@ def _ascending(reading: Reading, requests: Iterator[TraceRequest], before_s: flo
     for request in requests:
         at_s = request.at_s if request.at_s is not None else before_s
         if at_s < before_s:
-            reading.bad(request.row, f"{at_s:.10g} s is before the {before_s:.10g} s above it: times must ascend")
+            where = "above it" if number else "that the file before it ends with"
+            reading.bad(request.row, f"{at_s:.10g} s is before the {before_s:.10g} s {where}: times must ascend")
             continue
         if not number:
             first_s = at_s
@@ -112,7 +120,7 @@ def _ascending(reading: Reading, requests: Iterator[TraceRequest], before_s: flo
         if number == _RATE_FROM:
             _check_rate(reading, number, at_s - first_s)
         yield request
-    if number > _RATE_FROM:
+    if number >= _RATE_FROM_ALL:
         _check_rate(reading, number, at_s - first_s)
 
 

@@ -19,8 +19,10 @@ from workloads.errors import WorkloadError
 MOST_LINE_BYTES = 256 * 2**20  # a session of half a million tokens and hundreds of requests has some 50 MB
 MOST_DOCUMENT_BYTES = 512 * 2**20  # of a file that is one value
 MOST_RATIO = 200  # text packs 3 to 30 fold
+_MOST_BLANK = 100_000  # lines in a row
 _RATIO_FROM_BYTES = 64 * 2**20  # smaller files may be as repetitive as they like
 _CHUNK = 2**20
+_PACKED = {b"BZh": "bzip2", b"\xfd7zX": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class _Guarded(io.RawIOBase):
@@ -65,6 +67,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             elif magic == b"PK\x03\x04":
                 with zipfile.ZipFile(file) as archive, archive.open(_only_member(path, archive)) as member:
                     yield io.BufferedReader(_Guarded(path, member), _CHUNK)  # type: ignore[arg-type]
+            elif packed := next((name for begin, name in _PACKED.items() if magic.startswith(begin)), None):
+                raise WorkloadError(
+                    f"{path}: is packed with {packed}: unpack it first; gzip and zip are read as they are"
+                )
             else:
                 yield file
     except OSError as error:
@@ -87,10 +93,10 @@ def _only_member(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
 def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield number, from 1, and bytes of each line that is not blank.
 
-    Raises WorkloadError for a file that cannot be read, a line that is too long, and NUL bytes.
+    Raises WorkloadError for a file that cannot be read, a line that is too long, NUL bytes, and endless blank lines.
     """
     with opened(path) as file:
-        number = 0
+        number = filled = 0
         while line := file.readline(MOST_LINE_BYTES + 1):
             number += 1
             if len(line) > MOST_LINE_BYTES:
@@ -100,7 +106,10 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             if b"\0" in line:
                 raise WorkloadError(f"{path}:{number}: this is no text but a binary file")
             if line.strip():
+                filled = number
                 yield number, line
+            elif number - filled > _MOST_BLANK:
+                raise WorkloadError(f"{path}:{number}: more than {_MOST_BLANK:,} blank lines in a row")
 
 
 def document(path: Path, most_bytes: int = MOST_DOCUMENT_BYTES) -> bytes:

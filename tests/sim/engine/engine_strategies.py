@@ -7,7 +7,7 @@ import simpy
 from hypothesis import strategies as st
 from turn_records import FIELDS
 
-from sim.engine.clients import Population, StopRule
+from sim.engine.clients import Population, Sessions, StopRule
 from sim.engine.engine import Engine
 from sim.engine.frontend import FrontendTimes
 from sim.engine.record import Run
@@ -61,9 +61,7 @@ def agent(
     return AgentWorkload(prefix, Constant(turns), Constant(new), Constant(output), Constant(think_s), **more)
 
 
-def closed(
-    workload: AgentWorkload, clients: int, *, jitter_s: float = 0.0, warm: bool = True, **stop: Any
-) -> LoadSetup:
+def closed(workload: Sessions, clients: int, *, jitter_s: float = 0.0, warm: bool = True, **stop: Any) -> LoadSetup:
     """Return `clients` sessions always under way until the stop rule ends it."""
     population = Population("session", workload, CommonStart(jitter_s), clients=clients)
     return LoadSetup((population,), StopRule(**stop), warm)
