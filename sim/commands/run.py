@@ -83,7 +83,7 @@ def run_command(options: RunOptions) -> list[str]:
     if options.records is not None:
         written += record_paths(options.records)
     if options.as_json:
-        printed = [_told(*one, rows) for one, rows in zip_longest(finished, apart)]
+        printed = [_told(*one, apart[i] if apart else None) for i, one in enumerate(finished)]
         click.echo(json.dumps(printed[0] if len(printed) == 1 else {"scenarios": printed}, allow_nan=False))
     else:
         _show(finished, apart, written, check=options.check)
