@@ -10,6 +10,7 @@ from sim.kv.block_pool import BlockPool
 from sim.kv.content import ContentTree
 from sim.scheduling.continuous import ContinuousScheduler, SchedulerConfig
 from sim.scheduling.request import Request
+from sim.steptime.batch import BatchShape
 from workloads.span import Span
 
 
