@@ -12,8 +12,8 @@ from sim.steptime.device import DeviceProfile
 from sim.steptime.pricing import load_any
 from sim.steptime.profile import SHIPPED
 
-SEVERAL_REQUESTS = {831, 383, 792, 842, 0.666, 1.606, 0.223, 0.349, 5.7, 2.1, 1.37, 5.4, 12.5, 35.4, 0.77, 1.8, 0.94} | {
-    58, 6.5, 26.4, 0.069, 0.129, 0.227, 0.445, 0.481, 0.461, 1557, 1503, 7.2, 3.4
+SEVERAL_REQUESTS = {831, 383, 792, 842, 0.666, 1.606, 0.223, 0.349, 5.7, 2.1, 1.37, 5.4, 12.5, 35.4, 0.77, 1.8} | {
+    0.94, 58, 6.5, 26.4, 0.069, 0.129, 0.227, 0.445, 0.481, 0.461, 1557, 1503, 7.2, 3.4
 }  # fmt: skip
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from small_scenario import SMALL
 
 from sim.catalog import load_model
 from sim.cli import main
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "scenarios" / "qwen3-1.7b-8gb"
+GRAPHS = (FOLDER / "cuda-graphs.yaml").read_text(encoding="utf-8")
 TABLE = ROOT.parent / "shared" / "data" / "seed_tables" / "qwen3_1p7b_8gb.csv"
 GIVEN = {"capacity_tokens", "prefill_rate", "preemptions"}  # inputs of the runs, and of the fit; a range
 
@@ -57,14 +57,13 @@ def test_every_row_of_the_published_table_is_asked_for(figures: list[dict[str, A
 
 def test_a_page_and_an_exit_code(tmp_path: Path) -> None:
     """A figure that is off is named, and the page is written all the same."""
-    path = tmp_path / "small.yaml"
-    checks = "checks: {figures: [{metric: ttft_p50_s, published: 9, error_max: 0.1}, {metric: requests, low: 1}]}\n"
-    path.write_text(SMALL + checks, encoding="utf-8")
+    path = tmp_path / "graphs.yaml"
+    path.write_text(GRAPHS.replace("published: 66,", "published: 99,"), encoding="utf-8")
     output = _validate(str(tmp_path), "--check", "--out", str(tmp_path / "pages"), code=1)
-    assert "check failed: small: ttft_p50_s of as it is" in output
+    assert "check failed: cuda-graphs: 1 client, CUDA graphs: throughput" in output
     (page,) = (tmp_path / "pages").glob("*.md")
-    assert "| small | requests of as it is |" in page.read_text(encoding="utf-8")
-    assert "2 figures of 1 scenarios, 1 as asked" in _validate(str(path))
+    assert "| cuda-graphs | 1 client, eager: throughput |" in page.read_text(encoding="utf-8")
+    assert "3 figures of 1 scenarios, 2 as asked" in _validate(str(path))
 
 
 def test_places_without_figures_are_one_line(tmp_path: Path) -> None:
@@ -72,6 +71,6 @@ def test_places_without_figures_are_one_line(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     assert "holds no .yaml file" in _validate(str(plain), code=2)
-    (plain / "small.yaml").write_text(SMALL, encoding="utf-8")
+    (plain / "graphs.yaml").write_text(GRAPHS[: GRAPHS.index("checks:")], encoding="utf-8")
     assert "no scenario lists checks.figures" in _validate(str(plain), code=2)
     assert _validate(str(tmp_path / "missing.yaml"), code=2).count("\n") == 1
