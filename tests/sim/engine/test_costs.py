@@ -14,6 +14,7 @@ from sim.catalog import load_gpu, load_model
 from sim.engine.record import Run
 from sim.engine.simulation import simulate
 from sim.errors import ScenarioError
+from sim.report.sentences import cost_sources
 from sim.scenario import Scenario
 from sim.setup import Deployment, deploy
 from sim.steptime.ahead import Stretch, ends_one_by_one
@@ -215,3 +216,14 @@ def test_wrong_costs_are_one_line(document: YamlDocument, setting: str, said: st
         _deployed(document, setting)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_result_says_which_costs_it_holds(document: YamlDocument) -> None:
+    """With who says so; nothing where there are none."""
+    assert dict(cost_sources(_deployed(document))) == {}
+    given = _deployed(document, "costs={round_trip_s: 0.02, hashing_token_s: 1e-6}")
+    assert dict(cost_sources(given)) == {"round_trip_s": "0.02 (given)", "hashing_token_s": "1e-06 (given)"}
+    small = _deployed(document, "gpu=RTX 4060 Ti 8GB", "model=Qwen3-1.7B", "weight_dtype=bf16", "profile=8gb-class")
+    ((name, text),) = cost_sources(small)
+    assert name == "eager_kernel_s"
+    assert text.endswith("(fitted)")
