@@ -16,6 +16,7 @@ from sim.engine.simulation import simulate
 from sim.errors import ScenarioError
 from sim.report.sentences import cost_sources
 from sim.scenario import Scenario
+from sim.scheduling.continuous import ContinuousScheduler
 from sim.setup import Deployment, deploy
 from sim.steptime.ahead import Stretch, ends_one_by_one
 from sim.steptime.batch import BatchShape
@@ -227,3 +228,47 @@ def test_a_result_says_which_costs_it_holds(document: YamlDocument) -> None:
     ((name, text),) = cost_sources(small)
     assert name == "eager_kernel_s"
     assert text.endswith("(fitted)")
+
+
+@settings(max_examples=cases(25), deadline=None)
+@given(
+    clients=st.integers(1, 10),
+    kv_tokens=st.sampled_from([2100, 3000, 20000]),
+    is_async=st.booleans(),
+    penalised=st.sampled_from([0.3, 1.0]),
+    structured=st.sampled_from([0.25, 1.0]),
+    seed=st.integers(0, 3),
+)
+def test_looking_ahead_changes_nothing(document: YamlDocument, *, is_async: bool, **drawn: Any) -> None:
+    """With penalties and grammars too, stretches of decode steps end when single steps would: bit for bit."""
+    deployment = deploy(
+        decode(
+            apply_overrides(
+                document,
+                [
+                    (
+                        "workload={shared_prefix_tokens: 0, turns: 2, new_tokens: {kind: uniform, low: 5, high: 400}, "
+                        "output_tokens: {kind: uniform, low: 1, high: 300}}"
+                    ),
+                    f"engine.kv_cache_tokens={drawn['kv_tokens']}",
+                    "engine.max_model_len=2048",
+                    f"engine.async_scheduling={str(is_async).lower()}",
+                    (
+                        f"costs={{penalty_token_s: 1e-6, penalised_share: {drawn['penalised']}, structured_step_s: 1e-3, "
+                        f"structured_sequence_s: 1e-4, structured_share: {drawn['structured']}, hashing_token_s: 1e-6}}"
+                    ),
+                ],
+            ),
+            Scenario,
+        ),
+        document.source,
+    )
+    load = deployment.load_at(drawn["clients"])
+    ahead = simulate(deployment.engine, load, drawn["seed"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ContinuousScheduler, "quiet_steps", lambda _: 0)
+        single = simulate(deployment.engine, load, drawn["seed"])
+    assert ahead.log.steps == single.log.steps
+    for one, other in zip(ahead.records, single.records, strict=True):
+        assert one.token_times_s == other.token_times_s
+        assert one.preemptions == other.preemptions
