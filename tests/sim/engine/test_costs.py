@@ -254,8 +254,9 @@ def test_looking_ahead_changes_nothing(document: YamlDocument, *, is_async: bool
                     "engine.max_model_len=2048",
                     f"engine.async_scheduling={str(is_async).lower()}",
                     (
-                        f"costs={{penalty_token_s: 1e-6, penalised_share: {drawn['penalised']}, structured_step_s: 1e-3, "
-                        f"structured_sequence_s: 1e-4, structured_share: {drawn['structured']}, hashing_token_s: 1e-6}}"
+                        f"costs={{penalty_token_s: 1e-6, penalised_share: {drawn['penalised']}, "
+                        f"structured_step_s: 1e-3, structured_share: {drawn['structured']}, "
+                        "structured_sequence_s: 1e-4, hashing_token_s: 1e-6}"
                     ),
                 ],
             ),
