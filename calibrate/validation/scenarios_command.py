@@ -19,7 +19,7 @@ PAGE_WIDTH = 140
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Worker processes; 1: none.  [default: one a core]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def command(places: Sequence[Path], *, check: bool, out: Path | None, jobs: int | None, as_json: bool) -> None:
-    """Simulate scenarios and compare them with the figures that they list as published.
+    """Compare scenarios with the figures they list as published.
 
     A folder stands for all scenarios in it. Each is run at its own loads and seeds, with the variants that its figures
     name, as `kvcliff run --check` does; knees are not looked for.

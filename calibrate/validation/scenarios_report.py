@@ -39,7 +39,7 @@ def summary(found: Found) -> str:
     """Return how many figures there are, how many are met, and how far off they are."""
     figures = [figure for listed in found.values() for figure in listed]
     met = sum(figure.met for figure in figures)
-    text = f"{len(figures)} figures of {len(found)} scenarios, {met} as asked"
+    text = f"{len(figures)} figures of {len(found)} scenario{'s' * (len(found) > 1)}, {met} as asked"
     errors = list(_errors(found))
     if errors:
         worst, where = max(errors)

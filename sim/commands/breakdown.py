@@ -13,18 +13,19 @@ from sim.setup import MAIN, Deployment
 Row = dict[str, Any]
 
 
-def breakdown_rows(deployment: Deployment, levels: Sequence[int]) -> list[Row]:
-    """Return a row a completed request of the main sessions, of the first seed."""
-    rows: list[Row] = []
-    for level in levels:
-        run = simulate(deployment.engine, deployment.load_at(level), 0, keeps_chunks=True)
-        done = [one for one in run.records if one.population == MAIN and one.outcome is Outcome.COMPLETED]
-        times = StepTimes.of(done[0]) if done else None
-        for record in done:
-            assert times is not None
-            found = break_down(record, times, deployment.engine.steps, deployment.engine.costs.delivery_s)
-            rows.append({"sessions": level, "session": record.session, "turn": record.turn} | _columns(found))
-    return rows
+def breakdown_rows(deployment: Deployment, level: int) -> list[Row]:
+    """Return a row a completed request of the main sessions at a load level, of the first seed."""
+    engine = deployment.engine
+    run = simulate(engine, deployment.load_at(level), 0, keeps_chunks=True)
+    done = [one for one in run.records if one.population == MAIN and one.outcome is Outcome.COMPLETED]
+    if not done:
+        return []
+    times = StepTimes.of(done[0])
+    return [
+        {"sessions": level, "session": record.session, "turn": record.turn}
+        | _columns(break_down(record, times, engine.steps, engine.costs.delivery_s))
+        for record in done
+    ]
 
 
 def summaries(rows: Sequence[Row]) -> list[Row]:

@@ -76,7 +76,7 @@ def run_command(options: RunOptions) -> list[str]:
         levels = [levels_of(job.deployment, options.levels) for job in jobs]
         exports = asked_exports(options.exports, levels, with_records=options.records is not None)
     finished = simulate_jobs(jobs, options, exports)
-    apart = [_broken_down(result) for result, _ in finished] if options.breakdown else []
+    apart = _broken_down([result for result, _ in finished]) if options.breakdown else []
     written = _write(finished, apart, options.out) if options.out is not None else []
     if exports:
         written += write_exports(exports, finished[0][0])
@@ -126,8 +126,14 @@ def _told(result: Result, variants: Mapping[str, Result], rows: Sequence[Row] | 
     return result_json(result, variants) | ({} if rows is None else {"breakdown": summaries(rows)})
 
 
-def _broken_down(result: Result) -> list[Row]:
-    return breakdown_rows(result.deployment, [int(point["sessions"]) for point in result.points])
+def _broken_down(results: Sequence[Result]) -> list[list[Row]]:
+    asked = [(result, int(point["sessions"])) for result in results for point in result.points]
+    rows: dict[str, list[Row]] = {result.deployment.scenario.name: [] for result in results}
+    with progress_bar() as progress:
+        for done, (result, level) in enumerate(asked):
+            progress(done, len(asked))
+            rows[result.deployment.scenario.name] += breakdown_rows(result.deployment, level)
+    return list(rows.values())
 
 
 def _write(

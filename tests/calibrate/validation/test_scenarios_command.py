@@ -63,7 +63,7 @@ def test_a_page_and_an_exit_code(tmp_path: Path) -> None:
     assert "check failed: cuda-graphs: 1 client, CUDA graphs: throughput" in output
     (page,) = (tmp_path / "pages").glob("*.md")
     assert "| cuda-graphs | 1 client, eager: throughput |" in page.read_text(encoding="utf-8")
-    assert "3 figures of 1 scenarios, 2 as asked" in _validate(str(path))
+    assert "3 figures of 1 scenario, 2 as asked" in _validate(str(path))
 
 
 def test_places_without_figures_are_one_line(tmp_path: Path) -> None:
