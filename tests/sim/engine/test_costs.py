@@ -2,6 +2,7 @@
 
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from strategies import cases
 from sim.catalog import load_gpu, load_model
 from sim.engine.record import Run
 from sim.engine.simulation import simulate
-from sim.errors import ScenarioError
+from sim.errors import ProfileError, ScenarioError
 from sim.report.sentences import cost_sources
 from sim.scenario import Scenario
 from sim.scheduling.continuous import ContinuousScheduler
@@ -24,7 +25,8 @@ from sim.steptime.costed import costed
 from sim.steptime.costs import Costs
 from sim.steptime.cuda_graphs import captured_tokens
 from sim.steptime.model import StepTimeModel
-from sim.steptime.pricing import Engine, step_times
+from sim.steptime.pricing import Engine, load_any, step_times
+from sim.steptime.profile import SHIPPED
 from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
 
 KERNELS, GRAPHS = 400, 128
@@ -273,3 +275,13 @@ def test_looking_ahead_changes_nothing(document: YamlDocument, *, is_async: bool
     for one, other in zip(ahead.records, single.records, strict=True):
         assert one.token_times_s == other.token_times_s
         assert one.preemptions == other.preemptions
+
+
+def test_a_profile_names_its_costs_as_scenarios_do(tmp_path: Path) -> None:
+    """Another name is an error, with the nearest one."""
+    text = (SHIPPED / "8gb-class.yaml").read_text(encoding="utf-8")
+    head, costs = text.split("\ncosts:\n")
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"{head}\ncosts:\n{costs.replace('eager_kernel_s', 'eager_kernels_s')}", encoding="utf-8")
+    with pytest.raises(ProfileError, match=r"mine.yaml: costs: .*did you mean 'eager_kernel_s'"):
+        load_any(str(path))
