@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from sim.catalog import KV_DTYPES
 from sim.check_spec import BASE_VARIANT, ChecksSpec
+from sim.cost_spec import CostsSpec
 from sim.errors import one_of
 from sim.pressure_spec import PressureSpec, RetrySpec
 from sim.scheduling.order import RANKS
@@ -221,6 +222,7 @@ class Scenario(Spec, frozen=True):
     stop: StopSpec | None = None  # needed for sessions; a trace ends
     description: str = ""
     frontend: FrontendSpec | None = None
+    costs: CostsSpec = CostsSpec()
     background: BackgroundSpec | None = None
     retry: RetrySpec | None = None  # what clients do when the engine answers 503; none: they give up
     warm_start: bool = True

@@ -69,6 +69,7 @@ class Audience:
     frontend: FrontendTimes
     stop_rule: StopRule
     records: Records = field(default_factory=list[TurnRecord])
+    delivery_s: float = 0.0  # from a step's end until its tokens are with the client
     retry: Retry = Retry()
     retry_rng: np.random.Generator = field(default_factory=np.random.default_rng)
     stop: simpy.Event = field(init=False)
@@ -176,6 +177,8 @@ class Audience:
         if not answered:
             # A refusal answers at once; the pause keeps a client without think time from spinning.
             yield self.env.timeout(REFUSAL_PAUSE_S)
+        elif self.delivery_s:
+            yield self.env.timeout(self.delivery_s)
         self.count(population, record)
         return answered
 
