@@ -70,7 +70,7 @@ def _run(setup: EngineSetup, load: LoadSetup, seed: int) -> tuple[Run, Engine]:
     engine = engine_of(env, setup)
     records: list[TurnRecord] = []
     rng = np.random.default_rng(seed)
-    audience = Audience(env, engine, setup.frontend, load.stop, records, load.retry, rng)
+    audience = Audience(env, engine, setup.frontend, load.stop, records, retry=load.retry, retry_rng=rng)
     for index, population in enumerate(load.populations):
         audience.add(population, index, seed)
 
