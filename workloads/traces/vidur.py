@@ -20,7 +20,7 @@ def recognises(head: Head) -> bool:
 
 def read(reading: Reading) -> Iterator[TraceRequest]:
     """Yield the requests; they have lengths alone."""
-    reading.note("requests have lengths and no content: nothing of theirs can be hit")
+    reading.note("lengths alone: the trace tells no content, so no hits can be known")
     for row in csv_rows(reading, COLUMNS):
         try:
             request = TraceRequest(row.number, row.tokens(PROMPT), row.tokens(OUTPUT), row.seconds(ARRIVED))
