@@ -133,7 +133,7 @@ def test_sessions_may_arrive_from_outside(agents: Path) -> None:
         ("replay.format=wekka", "replay.format 'wekka' is not one of"),
         ("replay.path=nowhere.json", "nowhere.json: there is no such file"),
         ("replay.max_context_tokens=100", "no sessions are left to replay; all are longer than 100 tokens"),
-        ("replay.share=1e-9", "agents.jsonl: no sessions are left to replay"),
+        ("replay.share=1e-9", "agents.jsonl: no sessions are left to replay of a share of 1e-09 with seed 0"),
         ("replay.block_tokens=0", "replay.block_tokens 0 must be >= 1"),
         (
             "workload={shared_prefix_tokens: 0, turns: 1, new_tokens: 1, output_tokens: 1}",
