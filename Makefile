@@ -12,7 +12,7 @@ RECORD ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compiled cliff test check format coverage picture profile profiles validation bench machine notebook clean
+.PHONY: help setup compiled cliff test check format coverage picture profile profiles validation bench machine toy notebook clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ endif
 
 machine: setup ## The closed proof here: time operations, predict a small transformer's steps, compare (six minutes)
 	$(BIN)/kvcliff validate machine --check --out $(OUT)/machine
+
+toy: setup ## Serve a queue with a toy transformer here, four policies, measured beside simulated (two minutes)
+	$(BIN)/kvcliff validate toy --check
 
 notebook: setup ## Execute the notebook into out/
 	@mkdir -p $(OUT)

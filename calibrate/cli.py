@@ -6,6 +6,7 @@ import click
 
 COMMANDS = {
     "calibrate": "time the operations of a model on this machine's GPU or CPU",
+    "compare": "set a prediction beside what load tests measured, and name what explains the gap",
     "convert": "turn public measurement files into the measurement table",
     "measured": "show results of load tests, whatever tool wrote them, as one table",
     "fit": "turn measurements into a profile, with residuals and intervals",

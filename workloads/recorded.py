@@ -18,3 +18,17 @@ class RecordedRequest(NamedTuple):
         """Return a request whose answer nobody else's prompt holds."""
         answer = Span(f"answer {name}", 0, output_tokens)
         return cls(at_s, Prompt(tuple(spans), answer, over_from=total_tokens(spans)))
+
+
+class RecordedTurn(NamedTuple):
+    """One turn of a session that is given, and how long its client pauses before it sends it."""
+
+    pause_s: float  # after the answer before it
+    prompt: Prompt
+
+
+class RecordedSession(NamedTuple):
+    """Turns that one client sends one after another, each once the last is answered; the first at `at_s`."""
+
+    at_s: float
+    turns: tuple[RecordedTurn, ...]

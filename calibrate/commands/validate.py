@@ -12,6 +12,7 @@ KINDS = {  # subcommand: module that holds its `command`
     "cliff": "calibrate.validation.cliff_command",
     "memory": "calibrate.validation.memory_command",
     "machine": "calibrate.validation.machine_command",
+    "toy": "calibrate.validation.toy_command",
 }
 
 
@@ -30,5 +31,6 @@ class _Kinds(CommandGroup):
 def command() -> None:
     """Compare predictions with measurements.
 
-    Those of whole steps, end-to-end runs, a real engine's cliff, posted start-ups, and this machine.
+    Those of whole steps, end-to-end runs, a real engine's cliff, posted start-ups, this machine's steps, and a queue
+    served on it.
     """

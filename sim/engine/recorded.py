@@ -2,7 +2,8 @@
 
 A request leaves at its own time, or later if `most_in_flight` others are still under way. With all times 0 the cap
 makes a closed loop; without a cap the times make an open one. Latencies count from the send, as clients measure.
-A client that loses patience closes the connection, and the engine drops the request.
+A client that loses patience closes the connection, and the engine drops the request. A session counts as one under way
+from its first turn to its last.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -12,11 +13,11 @@ import simpy
 
 from sim.engine.collector import collector_off
 from sim.engine.engine import Engine
-from sim.engine.record import EngineLog, Run, TurnRecord
+from sim.engine.record import EngineLog, Outcome, Run, TurnRecord
 from sim.engine.simulation import EngineSetup, engine_of
-from workloads.recorded import RecordedRequest
+from workloads.recorded import RecordedRequest, RecordedSession
 from workloads.session import Prompt
-from workloads.span import total_tokens
+from workloads.span import Span, total_tokens
 
 POPULATION = "recorded"
 _QUEUED_WEIGHS = 4  # vLLM's data-parallel balancer: a waiting request counts as four running ones
@@ -26,11 +27,13 @@ _QUEUED_WEIGHS = 4  # vLLM's data-parallel balancer: a waiting request counts as
 class RecordedLoad:
     """What one client sends. Seconds; `requests` may be endless where `duration_s` is given."""
 
-    requests: Iterable[RecordedRequest]
+    requests: Iterable[RecordedRequest | RecordedSession]
     most_in_flight: int | None = None
     time_out_s: float | None = None  # the client gives up this long after the send
     duration_s: float | None = None  # the client stops, answers or not
     per_request_s: float = 0.0  # between the client's send and the engine's queue
+    per_prompt_token_s: float = 0.0  # likewise, of tokenisation
+    warm: tuple[Span, ...] = ()  # a prefix the engines' caches hold before the first request
 
 
 def simulate_recorded(setup: EngineSetup, loads: Sequence[RecordedLoad], engines: int = 1) -> list[Run]:
@@ -44,6 +47,8 @@ def simulate_recorded(setup: EngineSetup, loads: Sequence[RecordedLoad], engines
     for load in loads:
         start_s = env.now
         for engine in fleet:
+            if load.warm:
+                engine.warm(load.warm)
             engine.restart_log()
         client = _Client(env, fleet, load)
         with collector_off():
@@ -66,7 +71,7 @@ class _Client:
         self._load = load
         self._in_flight = 0
         self._room: simpy.Event | None = None  # somebody waits for an answer
-        self._waits = bool(load.per_request_s) or load.time_out_s is not None
+        self._waits = bool(load.per_request_s or load.per_prompt_token_s) or load.time_out_s is not None
 
     def send_all(self) -> Generator[simpy.Event, None, None]:
         start_s = self.env.now
@@ -83,7 +88,9 @@ class _Client:
                 if self.env.now >= end_s:
                     return
             self._in_flight += 1
-            if self._waits:
+            if isinstance(request, RecordedSession):
+                self.env.process(self._converse(number, request))
+            elif self._waits:
                 self.env.process(self._ask(number, request.prompt))
             else:
                 record = self._record(number, request.prompt)
@@ -96,24 +103,39 @@ class _Client:
         self._room = self.env.event()
         return self._room if stop is None else self._room | stop
 
-    def _record(self, number: int, prompt: Prompt) -> TurnRecord:
+    def _record(self, number: int, prompt: Prompt, turn: int = 0) -> TurnRecord:
         tokens = total_tokens(prompt.spans)
-        record = TurnRecord(POPULATION, 0, str(number), 0, tokens, prompt.output.length, self.env.now)
+        record = TurnRecord(POPULATION, 0, str(number), turn, tokens, prompt.output.length, self.env.now)
         self.records.append(record)
         return record
 
     def _ask(self, number: int, prompt: Prompt) -> Generator[simpy.Event, None, None]:
-        """Send a request that takes its time to arrive, or whose client may give up."""
-        load, record = self._load, self._record(number, prompt)
+        yield from self._turn(self._record(number, prompt), prompt)
+        self._answered()
+
+    def _converse(self, number: int, session: RecordedSession) -> Generator[simpy.Event, None, None]:
+        """Send a session's turns until one is not answered."""
+        for turn, (pause_s, prompt) in enumerate(session.turns):
+            if turn and pause_s:
+                yield self.env.timeout(pause_s)
+            record = self._record(number, prompt, turn)
+            yield from self._turn(record, prompt)
+            if record.outcome is not Outcome.COMPLETED:
+                break
+        self._answered()
+
+    def _turn(self, record: TurnRecord, prompt: Prompt) -> Generator[simpy.Event, None, None]:
+        """Send a request that takes its time to arrive, or whose client may give up; return when it is over."""
+        load = self._load
         gives_up = None if load.time_out_s is None else self.env.timeout(load.time_out_s)
-        if load.per_request_s:
-            yield self.env.timeout(load.per_request_s)
+        arriving_s = load.per_request_s + load.per_prompt_token_s * record.prompt_tokens
+        if arriving_s:
+            yield self.env.timeout(arriving_s)
         engine, done = self._engine(), self.env.event()
         if engine.submit(prompt, record, done.succeed):
             yield done if gives_up is None else done | gives_up
             if not done.triggered:
                 engine.abort(record)
-        self._answered()
 
     def _engine(self) -> Engine:
         """Return the engine that gets the next request."""
