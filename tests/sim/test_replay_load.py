@@ -147,6 +147,20 @@ def test_rules_that_fit_nothing_are_refused(refused: Callable[..., str], agents:
     assert said in refused(agents, "--set", key)
 
 
+def test_a_path_counts_from_the_scenario_or_from_where_the_command_runs(
+    agents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a shell completes it; what lies beside the scenario goes first."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (here / "mine.jsonl").write_text(FILE.read_text("utf-8"), encoding="utf-8")
+    assert result_of(agents, "replay.path=mine.jsonl")["provenance"]["trace"]["path"] == "mine.jsonl"
+    (agents.parent / "mine.jsonl").write_text(FILE.read_text("utf-8"), encoding="utf-8")
+    beside = result_of(agents, "replay.path=mine.jsonl")["provenance"]["trace"]["path"]
+    assert beside == str(agents.parent / "mine.jsonl")
+
+
 def test_a_trace_without_sessions_is_refused(refused: Callable[..., str], agents: Path) -> None:
     """With the row of the first request of none."""
     (agents.parent / "t.csv").write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,1,1\n", encoding="utf-8")
