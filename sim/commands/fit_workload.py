@@ -63,6 +63,8 @@ def fit_workload_command(options: FitOptions) -> None:
         ReadOptions(format=options.format_name, limit=options.limit, skip_bad_rows=options.skip_bad_rows),
     )
     steps = session_steps(trace)
+    if not steps.steps:
+        raise ScenarioError(f"{options.trace}: all its requests are of subagents: there is no session to fit")
     assumed = [*trace.notes, *steps.assumed]
     if trace.bad_rows:
         assumed.append(f"{trace.bad_rows:,} bad rows are left out, the first: {trace.first_bad}")

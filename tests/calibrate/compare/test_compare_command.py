@@ -55,6 +55,15 @@ def one_line(result: Result, *words: str) -> None:
         assert word in lines[0]
 
 
+def test_a_scenario_may_name_a_workload_profile(tmp_path: Path) -> None:
+    """As `kvcliff run` reads it."""
+    path = tmp_path / "agents.yaml"
+    words = L4.read_text(encoding="utf-8")
+    own = words[words.index("workload:") : words.index("load:", words.index("workload:") + 9)]
+    path.write_text(words.replace(own, "workload: {profile: simple}\n"), encoding="utf-8")
+    assert kvcliff(path, bench_file(tmp_path, None), "--quick", "--json").stdout
+
+
 def test_the_refitted_profile_gives_the_refitted_prediction(tmp_path: Path) -> None:
     """Written with where it is from, read back by `profile: path`; then little is left."""
     measured, mine, out = bench_file(tmp_path, Change(DECODE, 0.7), (1, 24)), tmp_path / "mine.yaml", tmp_path / "out"
