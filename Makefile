@@ -12,7 +12,7 @@ RECORD ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compiled cliff test check format coverage picture profile profiles validation bench machine notebook clean
+.PHONY: help setup compiled cliff test check format coverage picture profile profiles validation bench machine toy notebook clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,7 @@ picture: setup ## Draw the README's picture and write its tables again (some thr
 profile: setup ## Fit the profiles of the founding documents to their step times again
 	$(BIN)/python -m calibrate.l4_document > .profile.tmp && mv .profile.tmp sim/steptime/profiles/l4-qwen3-4b-fp8.yaml
 	$(BIN)/python -m calibrate.queue_document > .profile.tmp && mv .profile.tmp sim/steptime/profiles/toy-transformer.yaml
+	$(BIN)/python -m calibrate.small_gpu_document > .profile.tmp && mv .profile.tmp sim/steptime/profiles/8gb-class.yaml
 
 profiles: setup ## Fit the shipped device profiles to the public measurements again (two minutes)
 	$(BIN)/python -m calibrate.shipped $(DATA)/measurements
@@ -70,6 +71,7 @@ validation: setup ## Judge profiles and simulator against public measurements; p
 	  $(DATA)/measurements/micro_vllm_step_times_qwen.csv --check --out notebooks/validation
 	$(BIN)/kvcliff validate e2e $(DATA)/measurements --jobs 2 --check --out notebooks/validation
 	$(BIN)/kvcliff validate cliff $(DATA)/cpu_cliff --check --out notebooks/validation
+	$(BIN)/kvcliff validate scenarios scenarios/qwen3-1.7b-8gb --check --out notebooks/validation
 	$(BIN)/kvcliff validate memory $(DATA)/capacity_cases/cases.jsonl --check --out notebooks/validation
 	$(BIN)/python notebooks/readme_tables.py validation memory
 
@@ -81,6 +83,9 @@ endif
 
 machine: setup ## The closed proof here: time operations, predict a small transformer's steps, compare (six minutes)
 	$(BIN)/kvcliff validate machine --check --out $(OUT)/machine
+
+toy: setup ## Serve a queue with a toy transformer here, four policies, measured beside simulated (two minutes)
+	$(BIN)/kvcliff validate toy --check
 
 notebook: setup ## Execute the notebook into out/
 	@mkdir -p $(OUT)

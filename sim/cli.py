@@ -128,6 +128,11 @@ def _scenarios(function: Any) -> Any:
 @click.option("--quick", is_flag=True, help="Skip the bisection of the knee and the search for its cause.")
 @click.option("--check", is_flag=True, help="Exit with 1 if the scenario's checks fail.")
 @click.option(
+    "--breakdown",
+    is_flag=True,
+    help="Also split each request's time (first seed): queue, prefill, re-prefill, interference, decode, link.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for charts and CSV files; a folder named after the scenario is made in it.  [default: out, "
@@ -160,6 +165,7 @@ def run(
     variants: bool,
     quick: bool,
     check: bool,
+    breakdown: bool,
     out: Path | None,
     records: Path | None,
     exports: tuple[str, ...],
@@ -182,6 +188,7 @@ def run(
         as_json=as_json,
         check=check,
         records=records,
+        breakdown=breakdown,
         exports=exports,
         jobs=jobs,
     )

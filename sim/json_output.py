@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -13,6 +14,7 @@ from sim.results.published_errors import median_error
 from sim.run import Result
 from sim.scheduling.policies import VLLM_V1
 from sim.scheduling.replay import POLICY_VERSION
+from sim.setup import Deployment
 from sim.trace_json import trace_json
 
 WHOLE = ("sessions", *COUNTS)
@@ -46,6 +48,7 @@ def result_json(result: Result, variants: Mapping[str, Result] = {}) -> dict[str
             "profile": deployment.step_times.name,
             "profile_kind": deployment.step_times.provenance.kind,
             "profile_assumed": list(deployment.step_times.assumed),
+            "costs": _costs(deployment),
             "scheduler_policy": _policy(scenario.engine.scheduler),
             "seeds": result.seeds,
             "overrides": list(deployment.overrides),
@@ -54,6 +57,10 @@ def result_json(result: Result, variants: Mapping[str, Result] = {}) -> dict[str
         },
         **({"variants": {name: result_json(one) for name, one in variants.items()}} if variants else {}),
     }
+
+
+def _costs(deployment: Deployment) -> dict[str, float | bool]:
+    return {name: value for name, value in asdict(deployment.engine.costs).items() if value}
 
 
 def _policy(scheduler: str) -> str:

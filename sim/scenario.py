@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from sim.catalog import KV_DTYPES
 from sim.check_spec import BASE_VARIANT, ChecksSpec
+from sim.cost_spec import CostsSpec
 from sim.errors import one_of
 from sim.scheduling.order import RANKS
 from sim.scheduling.policies import RESERVING, SCHEDULERS, VLLM_V1
@@ -219,6 +220,7 @@ class Scenario(Spec, frozen=True):
     stop: StopSpec | None = None  # needed for sessions; a trace ends
     description: str = ""
     frontend: FrontendSpec | None = None
+    costs: CostsSpec = CostsSpec()
     background: BackgroundSpec | None = None
     warm_start: bool = True
     slo: SloSpec = SloSpec()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sim.catalog import Gpu, Model, linear_weight_bytes, load_model
+from sim.cost_spec import costs_of
 from sim.engine.clients import Population, StopRule
 from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests
@@ -27,6 +28,9 @@ from sim.scenario import (
 )
 from sim.scheduling.continuous import SchedulerConfig
 from sim.scheduling.policies import VLLM_V1
+from sim.steptime.compose import layer_shape
+from sim.steptime.costed import costed
+from sim.steptime.costs import Costs
 from sim.steptime.pricing import AnyProfile, StepTimes, find_gpu, find_profile, price
 from sim.steptime.pricing import Engine as StepEngine
 from sim.steptime.profile import Frontend
@@ -34,6 +38,7 @@ from sim.trace_setup import find_replay, find_trace
 from sim.trace_spec import TraceSpec
 from sim.workload_setup import workload
 from workloads.arrivals import Arrivals, Bursts, CommonStart, ConstantRate, Poisson, StaggeredStart, Start
+from workloads.errors import WorkloadError
 
 if TYPE_CHECKING:
     from sim.startup_log import StartupFacts
@@ -166,10 +171,11 @@ def look_up(scenario: Scenario, place: str) -> Parts:
 def assemble(parts: Parts, place: str) -> Deployment:
     """Put together what was found; `place` names the scenario in errors.
 
-    Raises RefusalError if the engine would refuse to start, ProfileError if the profile is of something else, and
-    MemoryLedgerError if the model cannot be split so.
+    Raises RefusalError if the engine would refuse to start, another ScenarioError for settings that do not go together,
+    ProfileError if the profile is of something else, and MemoryLedgerError if the model cannot be split so.
     """
     scenario, gpu, model = parts.scenario, parts.gpu, parts.model
+    _check_sessions(parts, place)
     request = MemoryRequest((gpu,), model, memory_settings(scenario))
     if parts.log is not None:
         request = like_log(request, parts.log)
@@ -182,28 +188,32 @@ def assemble(parts: Parts, place: str) -> Deployment:
         raise ScenarioError(
             f"{place}: engine: {what} is for models whose layers all keep every token, not {model.name}"
         )
-    priced = price(
-        parts.profile,
-        gpu,
-        model,
-        StepEngine(
-            weight_dtype=scenario.weight_dtype,
-            kv_cache_dtype=engine.kv_cache_dtype,
-            tensor_parallel_size=engine.tensor_parallel_size,
-            max_num_seqs=ledger.limits.max_num_seqs,
-            enforce_eager=engine.enforce_eager,
-        ),
-        asked=scenario.profile,
+    step_engine = StepEngine(
+        weight_dtype=scenario.weight_dtype,
+        kv_cache_dtype=engine.kv_cache_dtype,
+        tensor_parallel_size=engine.tensor_parallel_size,
+        max_num_seqs=ledger.limits.max_num_seqs,
+        enforce_eager=engine.enforce_eager,
+    )
+    priced = price(parts.profile, gpu, model, step_engine, asked=scenario.profile)
+    costs = costs_of(scenario.costs, priced.costs)
+    steps = costed(
+        priced.steps,
+        costs,
+        kernels=model.num_hidden_layers * layer_shape(model, 1).kernels,
+        cuda_graph_tokens=step_engine.cuda_graph_tokens,
+        async_scheduling=engine.async_scheduling,
     )
     setup = EngineSetup(
         scheduler=scheduler_config(engine, ledger.limits),
         num_gpu_blocks=ledger.num_gpu_blocks,
-        steps=priced.steps,
-        frontend=_frontend(scenario, priced.frontend),
+        steps=steps,
+        frontend=_frontend(scenario, priced.frontend, costs),
         enable_prefix_caching=ledger.settings.caches_prefixes(model),
         kv_groups=() if ledger.layout.is_uniform else ledger.layout.groups,
         scheduler_name=engine.scheduler,
         first_token_due_s=engine.first_token_due_s,
+        costs=costs,
     )
     return Deployment(parts, ledger, priced, setup)
 
@@ -232,10 +242,11 @@ def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:
     return {name: getattr(engine, name) for name in engine.__struct_fields__ if name in names}
 
 
-def _frontend(scenario: Scenario, own: Frontend) -> FrontendTimes:
+def _frontend(scenario: Scenario, own: Frontend, costs: Costs) -> FrontendTimes:
+    request_s, token_s = own.per_request_s.value, own.per_prompt_token_s.value
     if scenario.frontend is not None:
-        return FrontendTimes(scenario.frontend.per_request_s, scenario.frontend.per_prompt_token_s)
-    return FrontendTimes(own.per_request_s.value, own.per_prompt_token_s.value)
+        request_s, token_s = scenario.frontend.per_request_s, scenario.frontend.per_prompt_token_s
+    return FrontendTimes(request_s + costs.sending_s, token_s + costs.tokenising_token_s)
 
 
 def _main_sessions(parts: Parts) -> "Workload | Replay":
@@ -244,6 +255,18 @@ def _main_sessions(parts: Parts) -> "Workload | Replay":
         return parts.replay
     assert parts.scenario.workload is not None
     return workload(parts.scenario.workload, parts.scenario.engine.max_model_len)
+
+
+def _check_sessions(parts: Parts, place: str) -> None:
+    """Raise ScenarioError for a workload that max_model_len leaves no room for."""
+    scenario = parts.scenario
+    background = None if scenario.background is None else scenario.background.workload
+    for key, spec in (("workload", scenario.workload), ("background.workload", background)):
+        try:
+            if spec is not None:
+                workload(spec, scenario.engine.max_model_len)
+        except WorkloadError as error:
+            raise ScenarioError(f"{place}: {key}: {error}") from None
 
 
 def _population(parts: Parts, level: int) -> Population:

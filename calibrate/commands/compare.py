@@ -37,7 +37,7 @@ TERMS = ("kv_blocks", "prefill", "decode", "host", "client")
               help="Most median |error|; a group of metrics may be off by 1 + twice that.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def command(*, check: bool, **options: Any) -> None:
-    """Set a scenario's prediction beside what load tests measured, and name what explains the gap.
+    """Set predictions beside load tests and explain the gap.
 
     MEASURED are result files or folders, of `vllm bench serve --save-result` and other tools. The same load is
     simulated (lengths, concurrency, rate, listed requests; what a file leaves open is assumed and said), errors are

@@ -10,8 +10,10 @@ KINDS = {  # subcommand: module that holds its `command`
     "steps": "calibrate.validation.steps_command",
     "e2e": "calibrate.validation.e2e_command",
     "cliff": "calibrate.validation.cliff_command",
+    "scenarios": "calibrate.validation.scenarios_command",
     "memory": "calibrate.validation.memory_command",
     "machine": "calibrate.validation.machine_command",
+    "toy": "calibrate.validation.toy_command",
 }
 
 
@@ -30,5 +32,6 @@ class _Kinds(CommandGroup):
 def command() -> None:
     """Compare predictions with measurements.
 
-    Those of whole steps, end-to-end runs, a real engine's cliff, posted start-ups, and this machine.
+    Those of whole steps, end-to-end runs, a real engine's cliff, published figures of scenarios, posted start-ups, this
+    machine's steps, and a queue served on it.
     """

@@ -68,6 +68,7 @@ class Audience:
     frontend: FrontendTimes
     stop_rule: StopRule
     records: Records = field(default_factory=list[TurnRecord])
+    delivery_s: float = 0.0  # from a step's end until its tokens are with the client
     stop: simpy.Event = field(init=False)
     _answered: Counter[Outcome] = field(default_factory=Counter)
     _active: int = 0
@@ -170,6 +171,8 @@ class Audience:
             self.count(population, record)
             return False
         yield done
+        if self.delivery_s:
+            yield self.env.timeout(self.delivery_s)
         self.count(population, record)
         return True
 

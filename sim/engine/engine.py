@@ -16,6 +16,7 @@ from typing import NamedTuple
 import simpy
 
 from sim.engine.batch_shape import batch_shape, shared_tokens
+from sim.engine.extras import Extras
 from sim.engine.record import EngineLog, Outcome, TurnRecord
 from sim.engine.step_log import StepLog
 from sim.kv.content import ContentTree
@@ -51,18 +52,23 @@ _ASKED_AT_FIRST = 10_000
 class Engine:
     """One engine replica: a scheduler, a block pool, and a clock."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - compiled
         self,
         env: simpy.Environment,
         scheduler: ContinuousScheduler,
         prices: StepPrices,
         first_token_due_s: float | None = None,
+        extras: Extras | None = None,
+        delivery_s: float = 0.0,
     ) -> None:
         self.env = env
         self.scheduler = scheduler
         self.steps = StepLog()
         self._prices = prices
         self._first_token_due_s = first_token_due_s
+        self._extras = extras
+        self._delivery_s = delivery_s  # from the end of a step until its tokens are with the client
+        self.keeps_chunks = False  # whether records say in which steps which tokens of them were computed
         self._counts_shared = prices.shared_tokens_read_once > 0
         self._content = ContentTree(scheduler.config.block_size)
         # Told of each record that changes no more. The engine then remembers nothing of such a turn either: of content
@@ -113,6 +119,9 @@ class Engine:
             arrival=float(number),  # distinct, as real times are: ties of priority could preempt each other for ever
             owner=record,
         )
+        if self._extras is not None:
+            self._extras.mark(request)
+            record.penalised, record.structured = request.penalised, request.structured
         if self._first_token_due_s is not None:
             request.due_s = self.env.now + self._first_token_due_s - self._prefill_s(record.prompt_tokens)
         scheduler.add(request)
@@ -256,6 +265,8 @@ class Engine:
         rows = group.rows
         shared = shared_tokens(scheduler, rows) if self._counts_shared else 0.0
         stretch = Stretch(rows, group.kv_tokens, shared, start_s, until_s, most_steps, more_steps)
+        if self._extras is not None:
+            self._extras.add_to_stretch(stretch, group, scheduler.step + 1)
         ends_s = self._prices.ends_s(stretch)
         self.steps.add_stretch(start_s, ends_s, scheduler.advance(len(ends_s)))
         self._computed_tokens += rows * len(ends_s)
@@ -278,7 +289,8 @@ class Engine:
             return
         record.scheduled_s = now_s
         record.hit_tokens = admission.hit_tokens
-        record.reprefilled_tokens += admission.lost_blocks * self.scheduler.config.block_size
+        record.lost_tokens = admission.lost_blocks * self.scheduler.config.block_size
+        record.reprefilled_tokens += record.lost_tokens
         if admission.lost_to >= 0:
             session, turn = self._asked[admission.lost_to]
             record.evicted_by = f"{session}/{turn}"
@@ -287,6 +299,10 @@ class Engine:
         """Start a batch; return when it ends."""
         scheduler = self.scheduler
         shape = batch_shape(batch, scheduler, count_shared=self._counts_shared)
+        if self._extras is not None:
+            shape = self._extras.added(shape, batch, scheduler.group)
+        if self.keeps_chunks:
+            _note_chunks(batch)
         end_s = start_s + self._prices.seconds(shape)
         pool = scheduler.pool
         self.steps.add(start_s, end_s, pool.usable_blocks - pool.num_free)
@@ -299,7 +315,8 @@ class Engine:
         for request in self.scheduler.process(batch):
             record: TurnRecord = request.owner
             steps = request.token_steps
-            record.first_token_s, record.last_token_s = ends_s[steps[0] - 1], ends_s[batch.step - 1]
+            record.first_token_s = ends_s[steps[0] - 1] + self._delivery_s
+            record.last_token_s = ends_s[batch.step - 1] + self._delivery_s
             if record.outcome is not Outcome.ABORTED:
                 record.outcome = Outcome.COMPLETED
             self._retire(request)
@@ -319,3 +336,12 @@ class Engine:
         named = self._content.takers().union(live.request.number for live in self._live.values())
         self._asked = {number: turn for number, turn in self._asked.items() if number in named}
         self._asked_most = 2 * len(self._asked) + _ASKED_AT_FIRST
+
+
+def _note_chunks(batch: Batch) -> None:
+    """Enter in the records what of their prompts, or after a preemption of their output, a batch computes."""
+    for entry in batch.scheduled:
+        request = entry.request
+        if entry.tokens > 1 or entry.computed_before < request.prompt_tokens:
+            record: TurnRecord = request.owner
+            record.chunks.append((batch.step, entry.computed_before, entry.tokens))

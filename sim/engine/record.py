@@ -26,15 +26,18 @@ class TurnRecord:
 
     __slots__ = (
         "arrival_s",
+        "chunks",
         "client",
         "depth",
         "evicted_by",
         "first_token_s",
         "hit_tokens",
         "last_token_s",
+        "lost_tokens",
         "origin_s",
         "outcome",
         "output_tokens",
+        "penalised",
         "population",
         "preemptions",
         "prompt_tokens",
@@ -43,6 +46,7 @@ class TurnRecord:
         "scheduled_s",
         "session",
         "steps",
+        "structured",
         "token_steps",
         "turn",
     )
@@ -67,15 +71,19 @@ class TurnRecord:
         self.arrival_s = arrival_s  # the client sends
         self.queued_s = math.nan  # the scheduler sees it
         self.scheduled_s = math.nan  # first admission
-        self.first_token_s = math.nan
+        self.first_token_s = math.nan  # with the client
         self.last_token_s = math.nan
         self.hit_tokens = 0  # found cached at first admission
+        self.lost_tokens = 0  # of the prompt: cached once, evicted before its first admission
         self.reprefilled_tokens = 0  # computed once before, evicted or preempted away, computed again
         self.preemptions = 0
+        self.penalised = False
+        self.structured = False
         self.evicted_by = ""  # whose allocation took the first block that was missing
         self.outcome = Outcome.UNFINISHED
         self.steps: StepLog | None = None  # of the engine it went to
         self.token_steps: Sequence[int] = ()  # first and last step of each stretch that brought a token a step
+        self.chunks: list[tuple[int, int, int]] = []  # step, tokens before, tokens of each part of a prefill, if kept
         self.origin_s = 0.0  # on the engine's clock, where this record's times count from
 
     @property

@@ -8,6 +8,7 @@ import simpy
 from sim.engine.clients import Audience, Population, StopRule
 from sim.engine.collector import collector_off
 from sim.engine.engine import Engine
+from sim.engine.extras import Extras
 from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests
 from sim.engine.record import Records, Run, TurnRecord
@@ -17,6 +18,7 @@ from sim.scheduling.continuous import ContinuousScheduler, SchedulerConfig
 from sim.scheduling.hybrid import hybrid_scheduler, needs_groups
 from sim.scheduling.policies import VLLM_V1, scheduler_named
 from sim.steptime.ahead import StepPrices
+from sim.steptime.costs import Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class EngineSetup:
     states_apart: bool = False  # a counterfactual: states of recurrent layers take no blocks of the pool
     scheduler_name: str = VLLM_V1  # of policies.SCHEDULERS
     first_token_due_s: float | None = None  # from arrival, for the order by deadline
+    costs: Costs = Costs()  # those that depend on requests; `steps` hold what they cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,12 @@ class LoadSetup:
 
 def engine_of(env: simpy.Environment, setup: EngineSetup) -> Engine:
     """Return a fresh engine of a deployment."""
-    return Engine(env, scheduler_of(setup), setup.steps, setup.first_token_due_s)
+    costs = setup.costs
+    hashes = setup.enable_prefix_caching and costs.hashing_token_s > 0
+    extras = None
+    if hashes or costs.penalised_share or costs.structured_share:
+        extras = Extras(costs.penalised_share, costs.structured_share, hashes=hashes)
+    return Engine(env, scheduler_of(setup), setup.steps, setup.first_token_due_s, extras, costs.delivery_s)
 
 
 def scheduler_of(setup: EngineSetup) -> ContinuousScheduler:
@@ -73,18 +81,22 @@ class Keeper(Records, Protocol):
         ...
 
 
-def simulate(engine_setup: EngineSetup, load: LoadSetup, seed: int, keeper: Keeper | None = None) -> Run:
+def simulate(
+    engine_setup: EngineSetup, load: LoadSetup, seed: int, keeper: Keeper | None = None, *, keeps_chunks: bool = False
+) -> Run:
     """Run until the stop rule ends it, or everybody is done; with a `keeper` the run itself has no records."""
     with collector_off():
         env = simpy.Environment(0.0)  # a float from the start, as all later times are
         engine = engine_of(env, engine_setup)
+        engine.keeps_chunks = keeps_chunks
         if load.warm_start:
             for population in load.populations:
                 engine.warm(population.workload.prefix)
         records: list[TurnRecord] = []
         if keeper is not None:
             engine.on_over = keeper.over
-        audience = Audience(env, engine, engine_setup.frontend, load.stop, keeper or records)
+        delivery_s = engine_setup.costs.delivery_s
+        audience = Audience(env, engine, engine_setup.frontend, load.stop, keeper or records, delivery_s)
         for index, population in enumerate(load.populations):
             audience.add(population, index, seed)
         if load.given is not None:

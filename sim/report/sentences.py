@@ -25,6 +25,9 @@ def assumptions(deployment: Deployment) -> Iterator[str]:
     """Yield where the numbers come from."""
     ledger, limits = deployment.ledger, deployment.ledger.limits
     yield step_times(deployment)
+    costs = dict(cost_sources(deployment))
+    if costs:
+        yield f"costs: {', '.join(f'{name} {text}' for name, text in costs.items())}"
     if deployment.overrides:
         yield f"changed by --set: {', '.join(deployment.overrides)}"
     yield (
@@ -48,6 +51,16 @@ def assumptions(deployment: Deployment) -> Iterator[str]:
         f"{by_hand.unique_tokens_per_session:,} tokens a session = "
         f"{by_hand.tokens_for_sessions / by_hand.unique_tokens_per_session:.1f} sessions"
     )
+
+
+def cost_sources(deployment: Deployment) -> Iterator[tuple[str, str]]:
+    """Yield what is priced around the forward pass: each term with its value, and who says so."""
+    given, known = deployment.scenario.costs, deployment.step_times.costs
+    for name in given.__struct_fields__:
+        value = getattr(deployment.engine.costs, name)
+        if value:
+            term = known.get(name) if getattr(given, name) is None else None
+            yield name, f"{value:g} ({'given' if term is None else term.source})"
 
 
 def step_times(deployment: Deployment) -> str:

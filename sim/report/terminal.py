@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -92,6 +93,15 @@ def comparison_rows(results: Sequence[Result]) -> list[dict[str, object]]:
             }
         )
     return rows
+
+
+def print_breakdown(summaries: Sequence[Mapping[str, Any]]) -> None:
+    """Print where requests' time went."""
+    from sim.report.breakdown_table import breakdown_table
+
+    console = plain_console()
+    console.print()
+    console.print(breakdown_table(summaries))
 
 
 def variants_at(result: Result) -> float:

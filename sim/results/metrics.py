@@ -66,7 +66,8 @@ def table_metrics(table: TurnTable, run: Run, population: str, slo: Slo) -> dict
     metrics: dict[str, float] = {"requests": len(done)}
     metrics |= _percentiles("ttft", ttft)
     metrics |= _percentiles("tpot", tpot[further > 0])
-    metrics |= dict(zip(_keys("itl"), token_gaps(completed).percentiles(PERCENTILES), strict=True))
+    gaps = token_gaps(completed)
+    metrics |= dict(zip(_keys("itl"), gaps.percentiles(PERCENTILES), strict=True)) | {"itl_max_s": gaps.longest()}
     metrics |= _percentiles("e2e", e2e)
     metrics |= {
         "requests_per_s": len(done) / duration_s,

@@ -37,6 +37,10 @@ class Gaps(NamedTuple):
         values: list[float] = np.where(part < 0.5, low + step * part, high - step * (1 - part)).tolist()
         return values
 
+    def longest(self) -> float:
+        """Return the largest value; NaN of none."""
+        return float(self.seconds.max()) if len(self.seconds) else float("nan")
+
     def mean(self) -> float:
         """Return the mean of the values repeated; there is at least one."""
         return float((self.seconds * self.counts).sum() / self.counts.sum())

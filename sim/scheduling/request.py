@@ -38,6 +38,7 @@ class Request:
         "number",
         "output_tokens",
         "owner",
+        "penalised",
         "place",
         "preempted_tokens",
         "priority",
@@ -45,6 +46,7 @@ class Request:
         "settled_output",
         "settled_step",
         "status",
+        "structured",
         "table",
         "token_steps",
     )
@@ -81,6 +83,8 @@ class Request:
         self.in_group = False
         self.settled_step = 0  # of a group: all up to this step is counted in the fields above,
         self.settled_output = 0  # and tokens up to the one of this step
+        self.penalised = False  # samples with penalties on its own output
+        self.structured = False  # samples within a grammar
         self.last_step = 0  # of a group: samples its last token
 
     @property

@@ -12,7 +12,18 @@ class Stretch:
     It ends with the first step that ends at `until_s` or later, and `more_steps` after that one, or after `most_steps`.
     """
 
-    __slots__ = ("kv_tokens", "kv_tokens_shared", "more_steps", "most_steps", "rows", "start_s", "until_s")
+    __slots__ = (
+        "kv_tokens",
+        "kv_tokens_shared",
+        "more_steps",
+        "most_steps",
+        "penalised_rows",
+        "rows",
+        "scanned_tokens",
+        "start_s",
+        "structured_rows",
+        "until_s",
+    )
 
     def __init__(  # noqa: PLR0917 - compiled, and made all the time
         self,
@@ -31,11 +42,27 @@ class Stretch:
         self.until_s = until_s
         self.most_steps = most_steps
         self.more_steps = more_steps
+        self.scanned_tokens = (
+            0  # output that the first step's penalties look through; each of these rows adds one a step
+        )
+        self.penalised_rows = 0
+        self.structured_rows = 0
 
     def shape(self, step: int) -> BatchShape:
         """Return step `step` of it, from 0."""
         kv_tokens = self.kv_tokens + step * self.rows
-        return BatchShape(self.rows, self.rows, 0.0, self.rows, kv_tokens, self.kv_tokens_shared)
+        return BatchShape(
+            self.rows,
+            self.rows,
+            0.0,
+            self.rows,
+            kv_tokens,
+            self.kv_tokens_shared,
+            False,
+            0.0,
+            self.scanned_tokens + step * self.penalised_rows,
+            self.structured_rows,
+        )
 
 
 class StepPrices(Protocol):

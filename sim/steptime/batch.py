@@ -20,3 +20,6 @@ class BatchShape(NamedTuple):
     decode_kv_tokens_shared: float = 0.0
     holds_prefill: bool = False
     prefill_kv_tokens: float = 0.0  # context that prefilling requests attend to, each once: a short chunk reads it all
+    scanned_tokens: int = 0  # output that penalties look through
+    structured_rows: int = 0  # sequences whose next token a grammar restricts
+    hashed_tokens: int = 0  # prompt tokens whose blocks are named for prefix caching

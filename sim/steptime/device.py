@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Meta
 
 from sim.catalog import Gpu, load_gpu
-from sim.errors import CatalogError, ProfileError
+from sim.errors import CatalogError, ProfileError, one_of
+from sim.steptime.costs import COST_TERMS
 from sim.steptime.operations import AttentionTerms, ExpertTerms, GemmTerms, LinkTerms, SmallTerms
 from sim.steptime.profile import Frontend, Provenance, Term
 from sim.strict_yaml import YamlDocument, decode
@@ -136,6 +137,7 @@ class DeviceProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     decode_rows_beside_prefill: Literal["in_its_tiles", "on_their_own"] = "in_its_tiles"
     shared_prefix_reads: Literal["per_sequence", "once_if_l2_holds_it"] = "per_sequence"
     frontend: Frontend
+    costs: dict[str, Term] = {}  # around the forward pass, by the names of costs.Costs
 
     def gemm(self, weight_dtype: str) -> GemmTerms:
         """Return the terms of linear layers; raises ProfileError for a dtype the profile does not have."""
@@ -187,6 +189,9 @@ def decode_device(document: YamlDocument) -> DeviceProfile:
     except CatalogError as error:
         raise ProfileError(f"{document.source}: {error}") from None
     check_peaks(profile, gpu, document.source)
+    for name in profile.costs:
+        if name not in COST_TERMS:
+            raise ProfileError(f"{document.source}: costs: {one_of(name, COST_TERMS)}")
     return msgspec.structs.replace(profile, gpu=gpu.name)
 
 

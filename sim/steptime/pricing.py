@@ -1,15 +1,24 @@
 """Where step times come from, whatever kind of profile is named: one call for scenarios and validation alike."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sim.catalog import Gpu, Model, load_gpu
 from sim.errors import CatalogError, ProfileError
 from sim.steptime.compose import device_step_time_model
 from sim.steptime.device import SIXTEEN_BIT, DeviceProfile, decode_device, device_gpu, weight_family
 from sim.steptime.model import StepTimeModel, step_time_model
-from sim.steptime.profile import Frontend, Profile, Provenance, decode_profile, kv_family, profile_names, read_profile
+from sim.steptime.profile import (
+    Frontend,
+    Profile,
+    Provenance,
+    Term,
+    decode_profile,
+    kv_family,
+    profile_names,
+    read_profile,
+)
 from sim.steptime.roofline import roofline_profile
 
 ROOFLINE = "roofline"
@@ -43,6 +52,7 @@ class StepTimes:
     name: str
     provenance: Provenance
     frontend: Frontend
+    costs: Mapping[str, Term] = field(default_factory=dict)  # around the forward pass, as far as the profile knows them
     assumed: tuple[str, ...] = ()  # what of a device profile prices this engine though nobody measured it
 
 
@@ -129,7 +139,7 @@ def _of_device(profile: DeviceProfile, gpu: Gpu, model: Model, engine: Engine) -
         cuda_graph_tokens=engine.cuda_graph_tokens,
     )
     assumed = tuple(_assumed_parts(profile, model, engine))
-    return StepTimes(steps, profile.name, profile.provenance, profile.frontend, assumed)
+    return StepTimes(steps, profile.name, profile.provenance, profile.frontend, profile.costs, assumed)
 
 
 def _assumed_parts(profile: DeviceProfile, model: Model, engine: Engine) -> Iterator[str]:

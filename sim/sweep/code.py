@@ -13,6 +13,7 @@ _SIM = Path(__file__).resolve().parent.parent
 _WORKLOADS = _SIM.parent / "workloads"
 SIMULATING = (
     "catalog",
+    "cost_spec.py",
     "engine",
     "kv",
     "memory",

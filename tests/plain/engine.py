@@ -169,7 +169,8 @@ class Engine:
             return
         record.scheduled_s = self.env.now
         record.hit_tokens = admission.hit_tokens
-        record.reprefilled_tokens += admission.lost_blocks * self.scheduler.config.block_size
+        record.lost_tokens = admission.lost_blocks * self.scheduler.config.block_size
+        record.reprefilled_tokens += record.lost_tokens
         if admission.lost_to >= 0:
             other = self._records[admission.lost_to]
             record.evicted_by = f"{other.session}/{other.turn}"

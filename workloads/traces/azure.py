@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from workloads.traces.csv_rows import BadCell, csv_rows
 from workloads.traces.format import Format, Head
-from workloads.traces.reading import Reading, shown
+from workloads.traces.reading import LENGTHS_ALONE, Reading, shown
 from workloads.traces.request import TraceRequest
 from workloads.traces.timestamps import epoch_s
 
@@ -22,7 +22,7 @@ def recognises(head: Head) -> bool:
 
 def read(reading: Reading) -> Iterator[TraceRequest]:
     """Yield the requests, times in seconds since 1970."""
-    reading.note("lengths alone: the trace tells no content, so no hits can be known")
+    reading.note(LENGTHS_ALONE)
     for row in csv_rows(reading, COLUMNS):
         at_s = epoch_s(row.text(AT))
         if at_s is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from workloads.traces.csv_rows import BadCell, csv_rows
 from workloads.traces.format import Format, Head
-from workloads.traces.reading import Reading
+from workloads.traces.reading import LENGTHS_ALONE, Reading
 from workloads.traces.request import TraceRequest
 
 AT, PROMPT, OUTPUT = COLUMNS = ("Timestamp", "Request tokens", "Response tokens")
@@ -23,7 +23,7 @@ def recognises(head: Head) -> bool:
 
 def read(reading: Reading) -> Iterator[TraceRequest]:
     """Yield the requests that were answered."""
-    reading.note("lengths alone: the trace tells no content, so no hits can be known")
+    reading.note(LENGTHS_ALONE)
     over_s: dict[str, float] = {}  # when the session's last answer was complete
     rows = failed = 0
     for row in csv_rows(reading, COLUMNS):

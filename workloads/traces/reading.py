@@ -8,6 +8,7 @@ from typing import Literal
 from workloads.errors import WorkloadError
 from workloads.traces.request import MOST_TOKENS
 
+LENGTHS_ALONE = "lengths alone: the trace tells no content, so no hits can be known"  # a note
 SHOWN = 40  # characters of a value in a message
 
 

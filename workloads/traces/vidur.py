@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from workloads.traces.csv_rows import BadCell, csv_rows
 from workloads.traces.format import Format, Head
-from workloads.traces.reading import Reading
+from workloads.traces.reading import LENGTHS_ALONE, Reading
 from workloads.traces.request import TraceRequest
 
 ARRIVED, PROMPT, OUTPUT = COLUMNS = ("arrived_at", "num_prefill_tokens", "num_decode_tokens")
@@ -20,7 +20,7 @@ def recognises(head: Head) -> bool:
 
 def read(reading: Reading) -> Iterator[TraceRequest]:
     """Yield the requests; they have lengths alone."""
-    reading.note("lengths alone: the trace tells no content, so no hits can be known")
+    reading.note(LENGTHS_ALONE)
     for row in csv_rows(reading, COLUMNS):
         try:
             request = TraceRequest(row.number, row.tokens(PROMPT), row.tokens(OUTPUT), row.seconds(ARRIVED))
