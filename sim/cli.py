@@ -54,7 +54,8 @@ class _Group(CommandGroup):
         except BrokenPipeError:
             _leave(141)
         except OSError as error:  # a full disk, say
-            _refuse(error.strerror or str(error))
+            why = error.strerror or str(error)
+            _refuse(why if error.filename is None else f"{error.filename}: {why}")
 
     def _owner(self, option: str) -> str | None:
         """Return `kvcliff sweep` for an option that one command alone has."""

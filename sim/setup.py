@@ -42,6 +42,7 @@ from sim.trace_setup import find_replay, find_trace
 from sim.trace_spec import TraceSpec
 from sim.workload_setup import workload
 from workloads.arrivals import Arrivals, Bursts, CommonStart, ConstantRate, Poisson, StaggeredStart, Start
+from workloads.errors import WorkloadError
 
 if TYPE_CHECKING:
     from sim.startup_log import StartupFacts
@@ -175,10 +176,11 @@ def look_up(scenario: Scenario, place: str) -> Parts:
 def assemble(parts: Parts, place: str) -> Deployment:
     """Put together what was found; `place` names the scenario in errors.
 
-    Raises RefusalError if the engine would refuse to start, ProfileError if the profile is of something else, and
-    MemoryLedgerError if the model cannot be split so.
+    Raises RefusalError if the engine would refuse to start, another ScenarioError for settings that do not go together,
+    ProfileError if the profile is of something else, and MemoryLedgerError if the model cannot be split so.
     """
     scenario, gpu, model = parts.scenario, parts.gpu, parts.model
+    _check_sessions(parts, place)
     request = MemoryRequest((gpu,), model, memory_settings(scenario))
     if parts.log is not None:
         request = like_log(request, parts.log)
@@ -262,6 +264,18 @@ def _main_sessions(parts: Parts) -> "Workload | Replay":
         return parts.replay
     assert parts.scenario.workload is not None
     return workload(parts.scenario.workload, parts.scenario.engine.max_model_len)
+
+
+def _check_sessions(parts: Parts, place: str) -> None:
+    """Raise ScenarioError for a workload that max_model_len leaves no room for."""
+    scenario = parts.scenario
+    background = None if scenario.background is None else scenario.background.workload
+    for key, spec in (("workload", scenario.workload), ("background.workload", background)):
+        try:
+            if spec is not None:
+                workload(spec, scenario.engine.max_model_len)
+        except WorkloadError as error:
+            raise ScenarioError(f"{place}: {key}: {error}") from None
 
 
 def _population(parts: Parts, level: int) -> Population:

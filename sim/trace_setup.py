@@ -22,7 +22,7 @@ def find_trace(load: TraceSpec, place: str) -> "Trace":
     rules = SendRules(
         load.repeat, load.rate_scale, load.start_s, load.stop_s, load.share, load.limit, load.jitter_s, load.seed
     )
-    return read_trace(Path(place).parent / load.path, _options(load, "load"), rules)
+    return read_trace(found_path(load.path, place), _options(load, "load"), rules)
 
 
 def find_replay(spec: ReplaySpec, max_model_len: int, place: str) -> "Replay":
@@ -45,7 +45,13 @@ def find_replay(spec: ReplaySpec, max_model_len: int, place: str) -> "Replay":
         sessions=spec.sessions,
         seed=spec.seed,
     )
-    return read_replay(Path(place).parent / spec.path, _options(spec, "replay"), rules)
+    return read_replay(found_path(spec.path, place), _options(spec, "replay"), rules)
+
+
+def found_path(path: str, place: str) -> Path:
+    """Return a path that counts from the scenario's folder, or, if nothing is there, from where the command runs."""
+    beside, here = Path(place).parent / path, Path(path)
+    return here if here.exists() and not beside.exists() else beside
 
 
 def _options(spec: TraceSpec | ReplaySpec, key: str) -> "ReadOptions":

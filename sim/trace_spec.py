@@ -12,7 +12,7 @@ PartOf = Annotated[float, Meta(gt=0, le=1)]
 
 
 class ReadSpec(Spec, frozen=True):
-    """A trace and how it is read; a path that is not absolute counts from the scenario's folder."""
+    """A trace and how it is read; a path counts from the scenario's folder, or from where the command runs."""
 
     path: str
     format: str | None = None  # recognised by its first rows

@@ -4,6 +4,7 @@ A scenario names one as `workload: {profile: coding-agent}` and says beside it w
 are laid under the scenario's before anything is checked, so that what runs, is printed and is hashed are the numbers.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -118,9 +119,11 @@ def _laid_under(document: YamlDocument, section: KeyPath, own: dict[Any, Any]) -
         raise ScenarioError(f"{place}: {dotted(at)}: {error}") from None
     if overridden:
         own = {key: value for key, value in own.items() if _is_overridden(document, (*section, key))}
-    below = {(*section, *where[1:]): stands for where, stands in profile.places.items() if where[:1] == ("workload",)}
+    told = {(*section, *where[1:]): stands for where, stands in profile.places.items() if where[:1] == ("workload",)}
+    gone = {(*section, *where) for where in _replacing(profile.data["workload"], own)}
+    below = {where: stands for where, stands in told.items() if not any(where[: len(one)] == one for one in gone)}
     data = _replaced(document.data, section, _merged(profile.data["workload"], own))
-    return YamlDocument(document.source, data, below | document.places)
+    return YamlDocument(document.source, data, below | {one: document.place(one) for one in gone} | document.places)
 
 
 def _is_overridden(document: YamlDocument, path: KeyPath) -> bool:
@@ -133,9 +136,22 @@ def _merged(under: dict[Any, Any], over: dict[Any, Any]) -> dict[Any, Any]:
     merged = dict(under)
     for key, value in over.items():
         old = merged.get(key)
-        both = isinstance(value, dict) and isinstance(old, dict) and "kind" not in value
-        merged[key] = _merged(old, value) if both and isinstance(old, dict) else value
+        merged[key] = _merged(old, value) if isinstance(old, dict) and _joins(value) else value
     return merged
+
+
+def _joins(value: object) -> bool:
+    return isinstance(value, dict) and "kind" not in value
+
+
+def _replacing(under: dict[Any, Any], over: dict[Any, Any]) -> Iterator[KeyPath]:
+    """Yield the path of each value that stands in the place of another."""
+    for key, value in over.items():
+        old = under.get(key)
+        if isinstance(old, dict) and _joins(value):
+            yield from ((key, *below) for below in _replacing(old, value))
+        else:
+            yield (key,)
 
 
 def _replaced(data: dict[Any, Any], section: KeyPath, value: dict[Any, Any]) -> dict[Any, Any]:

@@ -165,6 +165,13 @@ def test_link_leads_somewhere(target: str) -> None:
     assert (ROOT / target).exists()
 
 
+def test_section_links_lead_to_sections() -> None:
+    """Anchors are headings as GitHub writes them."""
+    headings = re.findall(r"^#+ (.*)$", TEXT, re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]+)\)", TEXT)) <= anchors
+
+
 @pytest.mark.parametrize("picture", sorted((ROOT / "notebooks" / "pictures").iterdir()), ids=lambda path: path.stem)
 def test_picture_is_small(picture: Path) -> None:
     """A repository is no place for megabytes."""

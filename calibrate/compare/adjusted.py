@@ -19,6 +19,16 @@ from sim.errors import ProfileError
 from sim.report.atomic import replacing
 from sim.setup import Deployment
 from sim.strict_yaml import YamlDocument
+from sim.trace_setup import found_path
+from sim.workload_profiles import built_in_names
+
+_PATHS = (  # of a scenario that count from its folder
+    ("load", "path"),
+    ("replay", "path"),
+    ("workload", "profile"),
+    ("background", "workload", "profile"),
+    ("engine", "startup_log"),
+)
 
 
 def check_refit_path(path: Path) -> None:
@@ -80,11 +90,12 @@ def _scenario_text(base: Deployment, document: YamlDocument, refitted: Refitted,
         engine["num_gpu_blocks_override"] = scenario.engine.num_gpu_blocks_override
     else:
         data["frontend"] = msgspec.to_builtins(scenario.frontend)
-    load = data.get("load", {})
-    if "path" in load:  # relative to the scenario's folder
-        load["path"] = str((Path(document.source).parent / load["path"]).absolute())
-    if "startup_log" in data.get("engine", {}):
-        log = data["engine"]["startup_log"]
-        data["engine"]["startup_log"] = str((Path(document.source).parent / log).absolute())
+    for *sections, key in _PATHS:
+        here: Any = data
+        for section in sections:
+            here = here.get(section) if isinstance(here, dict) else None
+        named = here.get(key) if isinstance(here, dict) else None
+        if isinstance(named, str) and not (key == "profile" and named in built_in_names()):
+            here[key] = str(found_path(named, document.source).absolute())
     head = f"# {document.source} with {said}. Made by `kvcliff compare --refit`.\n"
     return head + str(yaml.safe_dump(data, sort_keys=False, width=110))

@@ -28,10 +28,10 @@ from calibrate.measured.run import MeasuredRun
 from sim.commands.files import check_writable
 from sim.commands.progress import progress_bar
 from sim.errors import MeasurementError, ProfileError
+from sim.load import decode_scenario
 from sim.report.atomic import replacing
-from sim.scenario import Scenario
 from sim.setup import Deployment, deploy
-from sim.strict_yaml import YamlDocument, apply_overrides, decode, load_yaml
+from sim.strict_yaml import YamlDocument, apply_overrides, load_yaml
 
 _FULL = 0.99  # of the KV blocks
 
@@ -100,7 +100,7 @@ def run_compare(options: CompareOptions) -> list[str]:
 def compare(options: CompareOptions) -> Comparison:
     """Return both sides of every load point, and what explains the gap."""
     document = apply_overrides(load_yaml(options.scenario), options.overrides)
-    base = deploy(decode(document, Scenario), document.source)
+    base = deploy(decode_scenario(document), document.source)
     runs, notes = comparable(read_measured(options.measured))
     loads = _loads(runs, base, options)
     notes = [*mismatches(runs, base), *(note for run in runs for note in run.notes), *notes]

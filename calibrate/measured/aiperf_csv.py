@@ -49,6 +49,8 @@ def read(file: Path, rows: Sequence[tuple[int, list[str]]]) -> MeasuredRun:
             continue
         if header[:1] != ["Metric"] or row[0] == "Endpoint":
             break  # a table of GPUs follows
+        if len(row) < len(header):
+            raise MeasurementError(f"{file}: line {number}: {len(row)} cells, where {len(header)} are expected")
         match = _NAME.match(row[0].strip())
         key = _NAMES.get(match["name"].lower()) if match else None
         if match is None or key is None:

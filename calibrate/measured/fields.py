@@ -42,7 +42,7 @@ class Fields:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise self.wrong(key, "is not a number")
-            if abs(value) > MOST and not math.isinf(value):
+            if MOST < abs(value) < math.inf:  # compared, not converted: an int may be larger than any float
                 raise self.wrong(key, "is more than any load test counts")
             if math.isfinite(value):
                 return float(value)
@@ -120,10 +120,10 @@ class Fields:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise MeasurementError(f"{self.where}: {key}[{at}] {str(value)[:40]!r} is not a number")
-        if not math.isfinite(value) or value < 0:
+        if (isinstance(value, float) and not math.isfinite(value)) or value < 0:
             return None
-        if value * unit_s > MOST_S:
-            raise MeasurementError(f"{self.where}: {key}[{at}] {value:g} is more than {MOST_S:g} s")
+        if value > MOST or value * unit_s > MOST_S:
+            raise MeasurementError(f"{self.where}: {key}[{at}] {str(value)[:40]} is more than {MOST_S:g} s")
         return value * unit_s
 
 

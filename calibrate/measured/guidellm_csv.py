@@ -33,6 +33,9 @@ def read(file: Path, rows: Sequence[tuple[int, list[str]]]) -> list[MeasuredRun]
     width = max(len(head) for head in heads)
     groups, names, statistics = (head + [""] * (width - len(head)) for head in heads)
     columns = list(zip(groups, names, statistics, strict=True))
+    for number, row in rows[3:]:
+        if len(row) < width:
+            raise MeasurementError(f"{file}: line {number}: {len(row)} cells, where {width} are expected: cut short?")
     return [_run(file, number, _Row(file, number, columns, row)) for number, row in rows[3:]]
 
 

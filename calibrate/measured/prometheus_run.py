@@ -12,7 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from calibrate.measured.prometheus_text import Buckets, range_of, samples
+from calibrate.measured.fields import MOST
+from calibrate.measured.prometheus_text import Buckets, Sample, range_of, samples
 from calibrate.measured.run import MeasuredLoad, MeasuredRun
 from sim.errors import MeasurementError
 
@@ -61,11 +62,13 @@ def read_scrape(path: Path) -> Scrape:
         scrape.model = scrape.model or sample.labels.get("model_name")
         if name.endswith("_bucket") and "le" in sample.labels:
             bounds = scrape.buckets.setdefault(name.removesuffix("_bucket"), defaultdict(float))
-            bounds[_bound(path, sample.labels["le"])] += sample.value
+            bounds[_bound(path, sample.labels["le"])] += _count(path, sample)
         elif name == "request_success_total":
-            scrape.ends[sample.labels.get("finished_reason", "")] += sample.value
+            scrape.ends[sample.labels.get("finished_reason", "")] += _count(path, sample)
         elif name.endswith(("_total", "_sum", "_count")):
-            scrape.counters[name.removesuffix("_total")] += sample.value
+            scrape.counters[name.removesuffix("_total")] += _count(path, sample)
+        elif not math.isfinite(sample.value):
+            continue  # a gauge of nothing
         elif name.startswith("num_requests_"):
             if "reason" not in sample.labels:
                 scrape.gauges[name] = scrape.gauges.get(name, 0.0) + sample.value
@@ -88,6 +91,13 @@ def _bound(path: Path, text: str) -> float:
         return float(text)
     except ValueError:
         raise MeasurementError(f"{path}: le={text!r} is no bound of a bucket") from None
+
+
+def _count(path: Path, sample: Sample) -> float:
+    """Return what a counter says; raises MeasurementError for what none can."""
+    if not 0 <= sample.value <= MOST:
+        raise MeasurementError(f"{path}: {sample.name} {sample.value:g} is no count of 0 to {MOST:g}")
+    return sample.value
 
 
 def _run(after: Scrape, before: Scrape | None) -> MeasuredRun:

@@ -28,7 +28,7 @@ from workloads.export.conversation_replay import (
 from workloads.export.mooncake import mooncake_rows
 from workloads.export.summary import Summary
 from workloads.export.weka import BLOCK_TOKENS as WEKA_BLOCK_TOKENS
-from workloads.export.weka import weka_sessions
+from workloads.export.weka import tell_fronts, weka_sessions
 from workloads.span import total_tokens
 from workloads.traces.request import TraceRequest
 
@@ -106,7 +106,11 @@ def _weka(source: Source, options: ExportOptions, summary: Summary) -> list[Path
     sessions = conversations(_requests(source), options.source.sessions)
     shared = 0
     if isinstance(source, ScenarioSource):
-        shared = sum(total_tokens(one.workload.prefix) for one in source.populations(_level(source))[:1])
+        prefix = source.populations(source.levels[-1])[0].workload.prefix
+        if source.deployment.replay is None:
+            shared = total_tokens(prefix)
+        else:
+            tell_fronts(sessions, prefix)
     size = options.block_tokens or WEKA_BLOCK_TOKENS
     objects = weka_sessions(
         sessions,
@@ -158,6 +162,9 @@ def _described(source: ScenarioSource, summary: Summary) -> Conversations:
     if isinstance(workload, AgentWorkload):
         with suppress(WorkloadError):
             return of_workload(workload)
+    if source.deployment.replay is not None:
+        found = fitted(conversations(source.requests(source.levels[-1])), summary)
+        return found._replace(shared_tokens=total_tokens(workload.prefix))
     many = replace(source, sessions=_FITTED_SESSIONS, times=None)
     summary.note(f"lognormals fitted to {_FITTED_SESSIONS} sessions, for the tool has no such distributions")
     found = fitted(conversations(many.requests(source.levels[0])), Summary())

@@ -1,6 +1,5 @@
 """`kvcliff fit-workload`: a trace's sessions into a workload profile, and the profile beside the trace."""
 
-import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from sim.workload_profiles import WorkloadProfile
 from sim.workload_setup import workload
 from workloads.drawn import DrawnSessions, drawn_sessions
 from workloads.fit import Shape, fitted_workload
+from workloads.traces.digest import trace_digest
 from workloads.traces.open import open_trace
 from workloads.traces.reading import ReadOptions
 from workloads.traces.steps import SessionSteps, session_steps
@@ -63,6 +63,8 @@ def fit_workload_command(options: FitOptions) -> None:
         ReadOptions(format=options.format_name, limit=options.limit, skip_bad_rows=options.skip_bad_rows),
     )
     steps = session_steps(trace)
+    if not steps.steps:
+        raise ScenarioError(f"{options.trace}: all its requests are of subagents: there is no session to fit")
     assumed = [*trace.notes, *steps.assumed]
     if trace.bad_rows:
         assumed.append(f"{trace.bad_rows:,} bad rows are left out, the first: {trace.first_bad}")
@@ -76,7 +78,7 @@ def fit_workload_command(options: FitOptions) -> None:
         "fitted_from": {
             "file": options.trace.name,
             "format": trace.format.title,
-            "sha256": _digest(trace.files),
+            "sha256": trace_digest(trace.files),
             "sessions": len(steps.steps),
             "requests": steps.requests,
             "assumed": assumed,
@@ -108,16 +110,3 @@ def _show(options: FitOptions, steps: SessionSteps, profile: WorkloadProfile, as
 
 def _plain_name(stem: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.") or "fitted"
-
-
-def _digest(files: tuple[Path, ...]) -> str:
-    """Return the SHA-256 of a file; of several, that of theirs in order."""
-    digests = [_file_digest(path) for path in files]
-    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-def _file_digest(path: Path) -> str:
-    if path.is_dir():
-        return _digest(tuple(sorted(one for one in path.rglob("*") if one.is_file())))
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

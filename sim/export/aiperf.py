@@ -22,7 +22,10 @@ def aiperf_lines(run: Run, facts: Facts) -> str:
     mine = [record for record in run.records if record.population == facts.population]
     ended = [record for record in mine if record.outcome is Outcome.COMPLETED or record.outcome in UNANSWERED]
     sessions = {name: number for number, name in enumerate(dict.fromkeys(record.session for record in mine))}
-    lines = [_line(record, sessions[record.session], facts) for record in sorted(ended, key=_end_s)]
+    roots = {record.session for record in mine if not record.depth}
+    lines = [
+        _line(record, sessions[record.session], _root(record, roots), facts) for record in sorted(ended, key=_end_s)
+    ]
     return "".join(json.dumps(line, allow_nan=False, separators=(",", ":")) + "\n" for line in lines)
 
 
@@ -30,7 +33,16 @@ def _end_s(record: TurnRecord) -> float:
     return record.last_token_s if record.outcome is Outcome.COMPLETED else record.arrival_s
 
 
-def _line(record: TurnRecord, session: int, facts: Facts) -> dict[str, object]:
+def _root(record: TurnRecord, roots: set[str]) -> str:
+    """Return the session that a turn's session began in: subagents are named `SESSION/SUBAGENT`."""
+    if not record.depth:
+        return record.session
+    parts = record.session.split("/")
+    above = ("/".join(parts[:many]) for many in range(1, len(parts)))
+    return next((name for name in above if name in roots), record.session)
+
+
+def _line(record: TurnRecord, session: int, root: str, facts: Facts) -> dict[str, object]:
     run = f"{facts.scenario}/{facts.level}/{facts.seed}"
     session_id = str(uuid5(NAMESPACE_URL, f"{run}/{record.session}"))
     done = record.outcome is Outcome.COMPLETED
@@ -50,7 +62,7 @@ def _line(record: TurnRecord, session: int, facts: Facts) -> dict[str, object]:
         "benchmark_phase": "profiling",
         "was_cancelled": False,
         "agent_depth": record.depth,
-        "root_correlation_id": session_id,
+        "root_correlation_id": str(uuid5(NAMESPACE_URL, f"{run}/{root}")),
     }
     if not done:
         code, message = UNANSWERED[record.outcome]

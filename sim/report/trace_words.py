@@ -15,7 +15,8 @@ def understood(trace: OpenTrace, found: TraceStatistics) -> str:
     sessions = f" of {counted(found.sessions, 'session')}{agents}" if found.sessions else ""
     when = ""
     if found.arrivals is not None and found.arrivals.span_s > 0:
-        when = f" over {span(found.arrivals.span_s)}"
+        begin = ", which begin" if found.arrivals.of == "sessions" else ""
+        when = f"{begin} over {span(found.arrivals.span_s)}"
     files = f", {len(trace.files):,} files" if len(trace.files) > 1 else ""
     lengths = f"{tokens(found.prompt_tokens)} prompt and {tokens(found.output_tokens)} answer tokens"
     requests = counted(found.requests, "request")

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from sim.errors import KvcliffError, MemoryLedgerError, ProfileError, RefusalError, ScenarioError
+from sim.errors import KvcliffError, MemoryLedgerError, ProfileError, ScenarioError
 from sim.load import decode_scenario
 from sim.setup import Deployment, Parts, assemble, look_up
 from sim.strict_yaml import YamlDocument, apply_overrides, parse_yaml
@@ -100,7 +100,7 @@ def _combination(
         raise type(error)(str(error).replace("--set ", "--over ")) from None
     try:
         deployment = assemble(parts, document.source)
-    except (RefusalError, ProfileError, MemoryLedgerError) as error:
+    except (ScenarioError, ProfileError, MemoryLedgerError) as error:
         return Combination(scenario.name, settings, None, f"{error}{profile_hint(parts, error)}")
     told = [*overrides, *(f"{key}={shown(value)}" for key, value in settings.items())]
     return Combination(scenario.name, settings, replace(deployment, overrides=tuple(told)))

@@ -133,7 +133,7 @@ def test_sessions_may_arrive_from_outside(agents: Path) -> None:
         ("replay.format=wekka", "replay.format 'wekka' is not one of"),
         ("replay.path=nowhere.json", "nowhere.json: there is no such file"),
         ("replay.max_context_tokens=100", "no sessions are left to replay; all are longer than 100 tokens"),
-        ("replay.share=1e-9", "agents.jsonl: no sessions are left to replay"),
+        ("replay.share=1e-9", "agents.jsonl: no sessions are left to replay of a share of 1e-09 with seed 0"),
         ("replay.block_tokens=0", "replay.block_tokens 0 must be >= 1"),
         (
             "workload={shared_prefix_tokens: 0, turns: 1, new_tokens: 1, output_tokens: 1}",
@@ -145,6 +145,20 @@ def test_sessions_may_arrive_from_outside(agents: Path) -> None:
 def test_rules_that_fit_nothing_are_refused(refused: Callable[..., str], agents: Path, key: str, said: str) -> None:
     """In one line that names the key and the nearest valid name, with nothing written."""
     assert said in refused(agents, "--set", key)
+
+
+def test_a_path_counts_from_the_scenario_or_from_where_the_command_runs(
+    agents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a shell completes it; what lies beside the scenario goes first."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (here / "mine.jsonl").write_text(FILE.read_text("utf-8"), encoding="utf-8")
+    assert result_of(agents, "replay.path=mine.jsonl")["provenance"]["trace"]["path"] == "mine.jsonl"
+    (agents.parent / "mine.jsonl").write_text(FILE.read_text("utf-8"), encoding="utf-8")
+    beside = result_of(agents, "replay.path=mine.jsonl")["provenance"]["trace"]["path"]
+    assert beside == str(agents.parent / "mine.jsonl")
 
 
 def test_a_trace_without_sessions_is_refused(refused: Callable[..., str], agents: Path) -> None:

@@ -133,6 +133,18 @@ def test_bad_input_is_one_line(trace: Path, arguments: list[str], message: str) 
     assert sorted(trace.parent.iterdir()) == before
 
 
+def test_a_trace_of_subagents_alone_has_no_session_to_fit(tmp_path: Path) -> None:
+    """Their parents are missing."""
+    request = {"t": 0, "type": "s", "model": "m", "in": 100, "out": 5, "hash_ids": [], "api_time": 1, "think_time": 0}
+    agent = {"t": 0, "type": "subagent", "agent_id": "x", "subagent_type": "u", "requests": [request]}
+    session = {"id": "a", "models": ["m"], "block_size": 64, "hash_id_scope": "local", "tool_tokens": 0}
+    path = tmp_path / "agents.jsonl"
+    path.write_text(json.dumps(session | {"system_tokens": 0, "requests": [agent]}), encoding="utf-8")
+    result = kvcliff("fit-workload", path)
+    assert result.exit_code == 2
+    assert "all its requests are of subagents" in result.stderr
+
+
 @pytest.mark.parametrize(
     "broken", [b"", b"\x00\x01\x02\xff" * 50, b'{"timestamp": 1, "input_le', b"[[[[[[", b"{}\n{}\n"]
 )

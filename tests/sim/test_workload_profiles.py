@@ -244,6 +244,10 @@ sources: {shared_prefix_tokens: me, turns: me, new_tokens: me, output_tokens: me
         (["workload.output_tokens={kind: mixture, parts: []}"], "at least 1 item"),
         (["workload.output_tokens={kind: mixture, parts: [{weight: 0, of: 3}]}"], "weight 0 must be > 0"),
         (["workload.output_tokens={kind: mixtrue, parts: []}"], "did you mean 'mixture'"),
+        (["workload.think_s={kind: mixture, parts: []}"], "^--set workload.think_s: .*at least 1 item"),
+        (["workload.think_s={kind: mixture, parts: [{weight: 0, of: 3}]}"], "^--set workload.think_s: "),
+        (["workload.new_tokens.median=1e300"], "^--set workload.new_tokens.median: .*must be <= 10000000"),
+        (["workload.compaction.left.values=3"], "^--set workload.compaction.left.values: .*expected a list"),
     ],
 )
 def test_what_is_wrong_is_one_line(overrides: list[str], message: str) -> None:
@@ -278,8 +282,9 @@ def test_a_prefix_that_fills_the_model_is_said(tmp_path: Path) -> None:
     """In the words of the settings."""
     path = tmp_path / "a.yaml"
     path.write_text(PROFILED.replace("max_model_len: 40960", "max_model_len: 15001"), encoding="utf-8")
-    with pytest.raises(Exception, match="shared_prefix_tokens 15,000 leave nothing of max_model_len 15,001"):
-        load_deployment(path).load_at(1)
+    said = "a.yaml: workload: shared_prefix_tokens 15,000 leave nothing of max_model_len 15,001"
+    with pytest.raises(ScenarioError, match=said):
+        load_deployment(path)
 
 
 def test_profiles_draw_growing_sessions_within_the_models_length() -> None:

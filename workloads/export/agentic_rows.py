@@ -21,7 +21,10 @@ def agentic_rows(
     Raises WorkloadError where no turn has a pause before it, since then nobody can tell when to send any.
     """
     clipped = unknown = further = 0
-    for session in flattened(sessions):
+    flat = list(flattened(sessions))
+    if clock:  # readers want times to ascend, and a subagent may begin after the next session
+        flat.sort(key=lambda session: session.turns[0].at_s or 0.0)
+    for session in flat:
         context = 0
         for number, request in enumerate(session.turns):
             row: Row = {"session_id": session.name, "input_length": request.prompt_tokens}

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from workloads.export.blocks import BlockNames
-from workloads.export.conversation import Conversation
+from workloads.export.conversation import Conversation, flattened
 from workloads.export.summary import Summary
-from workloads.traces.request import HUMAN, TOOL, TraceRequest
+from workloads.span import Span, total_tokens
+from workloads.traces.content_lines import common_front
+from workloads.traces.request import HUMAN, TOOL, BlockIds, TraceRequest
+from workloads.traces.sharing import FRONTS
 
 BLOCK_TOKENS = 64
 _DIGITS = 6  # of a second
@@ -43,6 +46,19 @@ def weka_sessions(
             "system_tokens": first.shared_tokens or shared_tokens,
             "requests": list(scope.requests(session)),
         }
+
+
+def tell_fronts(sessions: Iterable[Conversation], prefix: tuple[Span, ...]) -> None:
+    """Say in the first request of each session how much of the front that all may share it holds.
+
+    Subagents share a front of their own, as far as the trace they were recorded in names one.
+    """
+    for session in flattened(sessions):
+        first = session.turns[0]
+        spans = first.content
+        if not isinstance(spans, BlockIds) and spans:
+            shared = spans[:1] if spans[0].content in FRONTS else common_front(spans, prefix)
+            session.turns[0] = first._replace(shared_tokens=total_tokens(shared))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
-"""Which block ids were seen. Small whole numbers, as traces have them after anonymising, take a byte each."""
+"""Which block ids were seen. Whole numbers that lie close, as traces have them after anonymising, take a byte each."""
 
 from collections.abc import Hashable, Sequence
 
 _MOST_SMALL = 2**26  # 64 MiB of flags at most
 _FIRST = 2**12
+_MOST_BYTES_EACH = 64  # flags for each id that is known; a set takes more
 
 
 class KnownBlocks:
@@ -29,7 +30,7 @@ class KnownBlocks:
         """Add ids below the flags' length; raises IndexError, having changed nothing, if one is not."""
         flags = self._flags
         if max(ids) >= len(flags):
-            self._grow(max(ids))
+            self._grow(max(ids), len(ids))
             flags = self._flags
         if min(ids) < 0:  # would count from the end
             raise IndexError
@@ -46,11 +47,16 @@ class KnownBlocks:
         self.count += new
         return run
 
-    def _grow(self, largest: int) -> None:
-        if largest >= _MOST_SMALL:
+    def _grow(self, largest: int, adding: int) -> None:
+        """Make room for a flag; raises IndexError, having changed nothing, where too many would stand for nothing."""
+        if largest >= _MOST_SMALL or largest >= max(_FIRST, _MOST_BYTES_EACH * (self.count + adding)):
             raise IndexError
         length = min(max(_FIRST, 2 * (largest + 1)), _MOST_SMALL)
         self._flags.extend(bytes(max(length - len(self._flags), 0)))
+        within = [block for block in self._others if isinstance(block, int) and 0 <= block < length]
+        for block in within:
+            self._flags[block] = 1
+        self._others.difference_update(within)
 
     def _add_any(self, ids: Sequence[Hashable]) -> int:
         run = len(ids)
@@ -62,9 +68,7 @@ class KnownBlocks:
 
     def _known(self, block: Hashable) -> bool:
         """Tell whether an id was known, and know it."""
-        if isinstance(block, int) and 0 <= block < _MOST_SMALL:
-            if block >= len(self._flags):
-                self._grow(block)
+        if isinstance(block, int) and 0 <= block < len(self._flags):
             known = bool(self._flags[block])
             self._flags[block] = 1
             return known

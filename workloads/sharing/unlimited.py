@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workloads.sharing.known_blocks import KnownBlocks
 from workloads.sharing.prefix_tree import PrefixTree
+from workloads.sharing.session_blocks import SessionBlocks
 from workloads.span import Span
 from workloads.traces.request import BlockIds, TraceRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
 
 class Hit(NamedTuple):
@@ -41,7 +42,8 @@ class UnlimitedCache:
         self._answers = answers
         self._scopes: dict[Hashable, KnownBlocks] = {}
         self._tree = PrefixTree()
-        self._session_blocks: dict[tuple[str, Hashable], KnownBlocks] = {}
+        self._of_sessions = SessionBlocks()  # of the scope that is the whole trace
+        self._session_blocks: dict[tuple[str, Hashable], KnownBlocks] = {}  # of the others
         self._session_trees: dict[str, PrefixTree] = {}
         self._last: dict[str, _Last] = {}
         self._front_tokens = 0  # seen so far of the one that all sessions share
@@ -76,14 +78,20 @@ class UnlimitedCache:
         self.distinct_tokens += min(len(ids) * block_tokens, prompt_tokens) - tokens
         if session is None:
             return Hit(tokens, 0)
-        own = self._session_blocks.get((session, scope))
-        if own is None:
-            own = self._session_blocks[session, scope] = KnownBlocks()
-        of_session = min(own.add(ids) * block_tokens, prompt_tokens)
+        of_session = min(self._of_session(session, scope, ids) * block_tokens, prompt_tokens)
         if self._answers:
             of_session = self._with_answer(request, of_session, block_tokens)
             tokens = max(tokens, of_session)
         return Hit(tokens, of_session)
+
+    def _of_session(self, session: str, scope: "Hashable", ids: "Sequence[Hashable]") -> int:
+        """Return how many leading ids a session had before."""
+        if scope is None:
+            return self._of_sessions.add(session, ids)
+        own = self._session_blocks.get((session, scope))
+        if own is None:
+            own = self._session_blocks[session, scope] = KnownBlocks()
+        return own.add(ids)
 
     def _with_answer(self, request: TraceRequest, hit: int, block_tokens: int) -> int:
         """Add the previous answer to a hit of all of its prompt, where the new prompt has grown by it at least.

@@ -15,7 +15,7 @@ from workloads.span import Span, joined
 from workloads.traces.format import Format, Head
 from workloads.traces.json_rows import Row, json_rows
 from workloads.traces.mooncake import BLOCK_TOKENS, Milliseconds, Tokens
-from workloads.traces.reading import Reading
+from workloads.traces.reading import Reading, shown
 from workloads.traces.request import MOST_SECONDS, MOST_TOKENS, TraceRequest
 
 _BLOCKS = "blocks"  # the line of content that all sessions share
@@ -56,7 +56,7 @@ def read(reading: Reading) -> Iterator[TraceRequest]:
         known = before or _Session(row.hash_ids[0] if row.hash_ids else None, 0.0)
         if kind == "cumulative" or row.is_restart:
             known = known._replace(context=(), tokens=0)
-        fault = _fault(row, block_tokens, known)
+        fault = _begins_again(row, before, kind) or _fault(row, block_tokens, known)
         if fault:
             reading.bad(number, fault)
             continue
@@ -110,6 +110,13 @@ def _note(reading: Reading, row: _Row, rows: str | None) -> None:
         reading.note("some rows have no hash_ids: what they add is of their session alone")
     if not row.output_length:
         reading.note("answers of 0 tokens count as 1")
+
+
+def _begins_again(row: _Row, before: _Session | None, kind: str | None) -> str | None:
+    """Return a fault where what only a session's first row has, a time and no delay, comes after other rows of it."""
+    if before is None or kind != "delta" or row.is_restart or row.timestamp is None or row.delay is not None:
+        return None
+    return f"session {shown(row.session_id)} begins here, but rows of it are above: it is there twice, or out of order"
 
 
 def _fault(row: _Row, block_tokens: int, known: _Session) -> str | None:

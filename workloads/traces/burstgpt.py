@@ -28,7 +28,8 @@ def read(reading: Reading) -> Iterator[TraceRequest]:
     rows = failed = 0
     for row in csv_rows(reading, COLUMNS):
         try:
-            at_s, prompt_tokens, output_tokens = row.seconds(AT), row.tokens(PROMPT), row.tokens(OUTPUT, least=0)
+            at_s, output_tokens = row.seconds(AT), row.tokens(OUTPUT, least=0)
+            prompt_tokens = row.tokens(PROMPT, least=1 if output_tokens else 0)
             api_s = row.seconds(ELAPSED) if row.text(ELAPSED) not in _NO_SESSION else None
         except BadCell as error:
             reading.bad(row.number, str(error))

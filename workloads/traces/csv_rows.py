@@ -73,12 +73,11 @@ def csv_rows(reading: Reading, needed: Sequence[str], *, header: Sequence[str] |
             if column not in header:
                 raise WorkloadError(reading.message(number, _missing(column, header, needed)))
     places = {column: place for place, column in reversed(list(enumerate(header)))}
-    least = 1 + max(places[column] for column in needed)
     for number, cells in rows:
-        if len(cells) < least:
+        if len(cells) < len(header):  # cut short: its last cell may be a part of a number
             reading.bad(number, f"{len(cells)} cells, where {len(header)} are expected")
             continue
-        yield CsvRow(number, [*cells, *[""] * (len(header) - len(cells))], places)
+        yield CsvRow(number, cells, places)
 
 
 def _cells(reading: Reading) -> Iterator[tuple[int, list[str]]]:

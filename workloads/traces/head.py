@@ -76,18 +76,24 @@ def format_of(path: Path, named: str | None = None) -> Format:
             raise WorkloadError(f"format {named[:60]!r} is not one of {', '.join(FORMATS)}{hint}")
         return FORMATS[named]
     if path.is_dir():
-        whole = next((one for one in FORMATS.values() if one.recognises_folder and one.recognises_folder(path)), None)
-        if whole is not None:
-            return whole
-        return format_of(files_in(path)[0])
+        return folder_format(path) or format_of(files_in(path)[0])
     head = head_of(path)
     found = next((one for one in FORMATS.values() if one.recognises(head)), None)
     if found is None and head.first is None and head.text.lstrip()[:1] in {"{", "["}:
         begins = repr(head.text[:40].strip())
         raise WorkloadError(f"{path}:1: no format known here begins with {begins}, which is no JSON, or cut short")
+    if found is None and "\ufffd" in head.text[:200]:
+        raise WorkloadError(f"{path}:1: this is no UTF-8 text: a binary file, or of another encoding")
     if found is None:
         raise WorkloadError(f"{path}: no format known here begins with {_seen(head)}; name one of {', '.join(FORMATS)}")
     return found
+
+
+def folder_format(path: Path) -> Format | None:
+    """Return the format of which a folder is one trace, or None."""
+    if not path.is_dir():
+        return None
+    return next((one for one in FORMATS.values() if one.recognises_folder and one.recognises_folder(path)), None)
 
 
 def _seen(head: Head) -> str:

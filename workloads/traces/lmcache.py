@@ -53,6 +53,9 @@ def read(reading: Reading) -> Iterator[TraceRequest]:
     before_s: dict[str, float] = {}
     for place, row in rows_by_time(reading, json_files(reading.path), _Row, lambda row: row.timestamp):
         prompt_tokens, output_tokens = (text_tokens(text or "", per_character) for text in (row.input, row.output))
+        if not prompt_tokens:
+            reading.note("empty prompts count as 1 token, which hits nothing")
+        prompt_tokens = prompt_tokens or 1
         wrong = wrong_tokens("tokens of input", prompt_tokens) or wrong_tokens("tokens of output", output_tokens, 0)
         if wrong:
             reading.bad(place.number, f"{place.file.name}: {wrong}" if whole_folder else wrong)

@@ -15,6 +15,7 @@ from workloads.traces.reading import Reading
 from workloads.traces.request import MOST_SECONDS, MOST_TOKENS, BlockIds, TraceRequest
 
 BLOCK_TOKENS = 512
+SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)  # in use elsewhere
 KEYS = frozenset({"timestamp", "input_length", "output_length"})
 
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=MOST_TOKENS)]
@@ -39,14 +40,11 @@ def read(reading: Reading) -> Iterator[TraceRequest]:
     reading.note(f"rows hold whole prompts; ids are of {block_tokens}-token blocks, the last may be partial")
     for number, row in json_rows(reading, _Row):
         ids, tokens = row.hash_ids, row.input_length
-        if ids is None:
+        if not ids:
             reading.note("some rows have no hash_ids: nothing of theirs can be hit")
             content = None
         elif len(ids) != -(-tokens // block_tokens):
-            blocks = -(-tokens // block_tokens)
-            reading.bad(
-                number, f"{len(ids)} hash_ids, where {tokens:,} tokens are {blocks} blocks of {block_tokens} tokens"
-            )
+            reading.bad(number, _miscounted(ids, tokens, block_tokens))
             continue
         else:
             content = BlockIds(ids, block_tokens)
@@ -54,6 +52,13 @@ def read(reading: Reading) -> Iterator[TraceRequest]:
         if not output:
             reading.note("answers of 0 tokens count as 1")
         yield TraceRequest(number, tokens, output or 1, row.timestamp / 1e3, None, content)
+
+
+def _miscounted(ids: list[int], tokens: int, block_tokens: int) -> str:
+    """Return what is wrong with a number of ids, with the size of block that it would be right for."""
+    blocks = -(-tokens // block_tokens)
+    hint = next((f": are its blocks of {size} tokens?" for size in SIZES if -(-tokens // size) == len(ids)), "")
+    return f"{len(ids)} hash_ids, where {tokens:,} tokens are {blocks} blocks of {block_tokens} tokens{hint}"
 
 
 FORMAT = Format("mooncake", "Mooncake JSONL", recognises, read)

@@ -104,8 +104,9 @@ def read_trace(path: Path, options: ReadOptions = ReadOptions(), rules: SendRule
     """
     opened = open_trace(path, options)
     if opened.format.clock is not Clock.TRACE:
-        when = "begins each session at 0" if opened.format.clock is Clock.SESSION else "has no times"
-        raise WorkloadError(f"{path}: {opened.format.title} {when}, so it cannot be sent as recorded; `replay` it")
+        when = "begin anew with each session" if opened.format.clock is Clock.SESSION else "are not told"
+        title = opened.format.title
+        raise WorkloadError(f"{path}: times {when} in {title}, so it cannot be sent as recorded; `replay` it")
     digest = trace_digest(opened.files)
     requests = prompt_tokens = output_tokens = 0
     first_s = last_s = 0.0

@@ -143,8 +143,9 @@ def read_replay(path: Path, options: ReadOptions = ReadOptions(), rules: ReplayR
     changes = Changes()
     sessions = gather(_chosen(iter(opened), rules), rules, changes, str(path))
     if not sessions:
-        longer = f"; all are longer than {rules.max_context_tokens:,} tokens" if changes.dropped else ""
-        raise WorkloadError(f"{path}: no sessions are left to replay{longer}")
+        why = f" of a share of {rules.share:g} with seed {rules.seed}" if rules.share < 1 else ""
+        why += f"; all are longer than {rules.max_context_tokens:,} tokens" if changes.dropped else ""
+        raise WorkloadError(f"{path}: no sessions are left to replay{why}")
     shared = shared_stretches(sessions) if rules.ids == "local" else FRONTS
     prefix = _prefix(sessions, shared, rules.shared_prefix_share)
     totals = _totals(sessions, total_tokens(prefix), opened.bad_rows)

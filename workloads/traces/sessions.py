@@ -87,21 +87,28 @@ class _Gathered:
 def gather(requests: Iterable[TraceRequest], rules: ReplayRules, changes: Changes, place: str) -> list[ReplayedSession]:
     """Return the sessions of a trace in their order, subagents inside.
 
-    Raises WorkloadError where requests have no session, or parents go round in a circle.
+    Raises WorkloadError where requests have no session, or no times that the rules need, or parents go round in a
+    circle.
     """
     lines = Lines(rules.outputs_reusable)
     found: dict[str, _Gathered] = {}
     for request in requests:
         name = request.session
         if name is None:
-            raise WorkloadError(f"{place}:{request.row}: a request of no session: a replay needs sessions")
+            raise WorkloadError(
+                f"{place}:{request.row}: a request of no session: a replay needs sessions (load.kind trace sends "
+                "single requests at their times)"
+            )
         one = found.get(name)
         if one is None:
             one = found[name] = _Gathered(name, request.parent, request.after or 0, request.row)
         laid = lines.lay(request, name)
         one.requests.append((request._replace(content=None), laid))
     roots = _families(found, changes, place)
-    return [session for root in roots if (session := _session(root, rules, changes, 0)) is not None]
+    try:
+        return [session for root in roots if (session := _session(root, rules, changes, 0)) is not None]
+    except WorkloadError as error:
+        raise WorkloadError(f"{place}: {error}") from None
 
 
 def _holds_some(spans: tuple[Span, ...], answer: Span) -> bool:

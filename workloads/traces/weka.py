@@ -21,19 +21,9 @@ from workloads.traces.text_lines import byte_lines, document
 BLOCK_TOKENS = 64
 _DEEPEST = 32  # subagents of subagents
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
-_Sum = Annotated[int, msgspec.Meta(ge=0)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS)]
 _Time = Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS * 100)]  # clocks since 1970 count too
 _FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-class _Tokens(Row, frozen=True, gc=False):
-    input: _Sum | None = None
-    output: _Sum | None = None
-
-
-class _Totals(Row, frozen=True, gc=False):
-    parent_tokens: _Tokens | None = None
 
 
 class _Session(Row, frozen=True, gc=False):
@@ -43,7 +33,7 @@ class _Session(Row, frozen=True, gc=False):
     hash_id_scope: str | None = None
     tool_tokens: _Count | None = None
     system_tokens: _Count | None = None
-    totals: _Totals | None = None
+    totals: Any = None
 
 
 class _Entry(Row, frozen=True, gc=False, rename={"prompt": "in"}):
@@ -212,10 +202,11 @@ def read(reading: Reading) -> Iterator[TraceRequest]:
 
 
 def _check_totals(reading: Reading, session: _Session, walk: _Walk) -> None:
-    totals = session.totals and session.totals.parent_tokens
-    if totals and any(
+    """Take note of sums that are not; totals of another shape are left alone."""
+    totals = session.totals.get("parent_tokens") if isinstance(session.totals, Mapping) else None
+    if isinstance(totals, Mapping) and any(
         said is not None and said != found
-        for said, found in zip((totals.input, totals.output), walk.tokens, strict=True)
+        for said, found in zip(map(totals.get, ("input", "output")), walk.tokens, strict=True)
     ):
         reading.note("some sessions' totals are not the sums of their requests, which are taken")
 

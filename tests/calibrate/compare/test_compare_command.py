@@ -11,6 +11,7 @@ from planted import as_vllm_bench, planted_runs, run_of
 from calibrate.compare.terms import CLIENT, DECODE, KV_BLOCKS, Change
 from sim.cli import main
 from sim.load import load_deployment
+from sim.workload_profiles import profile_path
 
 ROOT = Path(__file__).parents[3]
 L4 = ROOT / "scenarios" / "l4-qwen3-4b-fp8.yaml"
@@ -53,6 +54,20 @@ def one_line(result: Result, *words: str) -> None:
     assert len(lines[0]) < 400
     for word in words:
         assert word in lines[0]
+
+
+def test_a_scenario_may_name_a_workload_profile(tmp_path: Path) -> None:
+    """As `kvcliff run` reads it; re-fitted into another folder it still finds the profile's file."""
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "talk.yaml").write_text(profile_path("simple").read_text(encoding="utf-8"), encoding="utf-8")
+    path, mine = own / "agents.yaml", tmp_path / "mine.yaml"
+    words = L4.read_text(encoding="utf-8")
+    workload = words[words.index("workload:") : words.index("load:", words.index("workload:") + len("workload:"))]
+    path.write_text(words.replace(workload, "workload: {profile: ./talk.yaml}\n"), encoding="utf-8")
+    kvcliff(path, bench_file(tmp_path, Change(KV_BLOCKS, 0.5), (24,)), "--refit", mine, "--term", KV_BLOCKS)
+    assert load_deployment(mine).load_at(1).populations[0].workload.prefix[0].length == 10_000
+    assert str(own / "talk.yaml") in mine.read_text(encoding="utf-8").replace("\n", "")
 
 
 def test_the_refitted_profile_gives_the_refitted_prediction(tmp_path: Path) -> None:

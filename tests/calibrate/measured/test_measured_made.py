@@ -371,3 +371,16 @@ def test_metrics_are_numpys(rows: list[tuple[int, float, list[float], bool]]) ->
         assert found["tpot_mean_s"] == pytest.approx(np.mean(tpots), abs=1e-9)
     else:
         assert "tpot_mean_s" not in found
+
+
+@pytest.mark.parametrize("key", ["duration", "mean_ttft_ms", "completed", "ttfts", "itls", "start_times", "input_lens"])
+def test_numbers_larger_than_any_float_are_refused(tmp_path: Path, key: str) -> None:
+    """JSON has whole numbers of any length."""
+    huge: Any = 10**400
+    value = {"ttfts": [huge] * 4, "itls": [[huge]] * 4, "start_times": [huge] * 4, "input_lens": [huge] * 4}.get(
+        key, huge
+    )
+    with pytest.raises(MeasurementError, match=key):
+        _one(tmp_path, {**OLD_VLLM, key: value})
+    with pytest.raises(MeasurementError):
+        _read(tmp_path, json.dumps({**OLD_VLLM, "duration": "HUGE"}).replace('"HUGE"', "9" * 5000))

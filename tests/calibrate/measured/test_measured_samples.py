@@ -214,3 +214,15 @@ def test_prometheus_scrape() -> None:
     assert dict(run.buckets["ttft"])[0.25] == 66
     assert not [key for key in run.metrics if key.endswith(("_p50_s", "_p99_s"))]
     assert any("ttft p50 0.25 to 0.5 s" in note for note in run.notes)
+
+
+@pytest.mark.parametrize(
+    "path", [GUIDELLM / "guidellm_0.8.1_schema2_mock_concurrent.csv", AIPERF / "profile_export_aiperf.csv"]
+)
+def test_a_table_cut_short_is_refused(tmp_path: Path, path: Path) -> None:
+    """Half a row is no load point."""
+    text = path.read_text()
+    cut = tmp_path / path.name
+    cut.write_text(text[: len(text) * 2 // 3])
+    with pytest.raises(MeasurementError, match=r"cells, where \d+ are expected|is not a|unexpected end"):
+        read_measured([cut])

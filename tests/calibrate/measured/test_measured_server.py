@@ -138,3 +138,18 @@ def test_a_start_without_traffic(tmp_path: Path) -> None:
     assert run.settings["kv_tokens"] == "100000"
     assert run.metrics == {}
     assert run.notes[-1] == "a start without traffic"
+
+
+@pytest.mark.parametrize("value", ["-5", "NaN", "+Inf", "1e400"])
+def test_a_counter_that_counts_nothing_is_refused(tmp_path: Path, value: str) -> None:
+    """One scrape alone has nothing to fall below."""
+    text = NEW.format(running=4.0, queries=100.0, hits=10.0, done=4.0, half=value, seconds=1.0)
+    with pytest.raises(MeasurementError, match=r"time_to_first_token_seconds_bucket .* is no count"):
+        read_measured([_write(tmp_path, "a.prom", text)])
+
+
+def test_a_gauge_of_nothing_is_left_out(tmp_path: Path) -> None:
+    """Prometheus writes NaN for none."""
+    (run,) = read_measured([_write(tmp_path, "a.prom", V0.replace("0.25", "NaN").replace(" 0.4", " +Inf"))])
+    assert "kv_usage_peak" not in run.metrics
+    assert "prefix_hit_rate" not in run.metrics

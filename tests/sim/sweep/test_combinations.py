@@ -111,6 +111,11 @@ def test_more_combinations_than_anybody_means_are_refused() -> None:
         ("engine.kv_cache_tokens=20000,2000", (), "the engine would not start"),
         ("engine.kv_cache_tokens=20000,9000000", (), "more than the 22.03 GiB of one L4"),
         ("engine.tensor_parallel_size=1,3", ("profile=l4",), "tensor_parallel_size 3"),
+        (
+            "workload.shared_prefix_tokens=100,4095",
+            ("workload.stripped_share=0.1",),
+            "workload: shared_prefix_tokens 4,095 leave nothing of max_model_len",
+        ),
     ],
 )
 def test_what_cannot_exist_says_why_and_leaves_the_rest(over: str, overrides: tuple[str, ...], said: str) -> None:

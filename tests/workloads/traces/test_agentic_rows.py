@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.trace_files import SAMPLES, by_session, needs_samples, notes_of, refusal_of, requests_of, write_rows
+from workloads.errors import WorkloadError
 from workloads.span import Span, total_tokens
+from workloads.traces.open import open_trace
 
 SAMPLE = SAMPLES / "aiperf_agentic_code" / "dataset_40_sessions_seed42.jsonl"
 
@@ -135,3 +137,12 @@ def test_a_bad_row_is_named_or_skipped(tmp_path: Path, bad: object, message: str
     assert message in refusal_of(path)
     kept = requests_of(path, skip_bad_rows=True)
     assert [(one.row, one.prompt_tokens) for one in kept] == [(1, 100), (2, 10), (4, 111)]
+
+
+def test_a_session_does_not_begin_twice(tmp_path: Path) -> None:
+    """Rows in reverse, or a file behind itself, would be read as prompts nobody sent."""
+    first, later, last = row("a", 600, [0, 1], timestamp=0), row("a", 9, [5], delay=500), row("a", 9, [6], delay=500)
+    for rows in ([last, later, first], [first, later, first]):
+        path = write_rows(tmp_path / "a.jsonl", rows)
+        with pytest.raises(WorkloadError, match=":3: session 'a' begins here, but rows of it are above"):
+            list(open_trace(path))

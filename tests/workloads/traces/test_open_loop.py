@@ -142,7 +142,7 @@ def test_what_has_no_clock_of_its_own_is_refused(tmp_path: Path) -> None:
     """Sessions that each begin at 0, and rows without a time."""
     path = tmp_path / "session.json"
     path.write_text('{"id": "a", "requests": [{"type": "s", "t": 0, "in": 9, "out": 1}]}', encoding="utf-8")
-    with pytest.raises(WorkloadError, match=r"begins each session at 0.*`replay` it"):
+    with pytest.raises(WorkloadError, match=r"times begin anew with each session in WEKA .*`replay` it"):
         sent(path)
     path = tmp_path / "rows.jsonl"
     rows = [{"session_id": "a", "input_length": 9, "output_length": 1, "timestamp": 0}]

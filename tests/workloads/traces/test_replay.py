@@ -11,6 +11,7 @@ import pytest
 
 from workloads.errors import WorkloadError
 from workloads.span import Span, total_tokens
+from workloads.traces.open_loop import SendRules, read_trace
 from workloads.traces.replay import Live, Replay, read_replay
 from workloads.traces.request import TraceRequest
 from workloads.traces.sessions import Changes, ReplayRules, gather
@@ -203,8 +204,16 @@ def test_recorded_times_need_times(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     assert [turn.think_s for turn in replayed(path).sessions[0].turns] == [0.0, 5.0]
-    with pytest.raises(WorkloadError, match="request 2 has no recorded time"):
+    with pytest.raises(WorkloadError, match=r"rows\.jsonl: session 'a': request 2 has no recorded time"):
         replayed(path, times="recorded")
+
+
+@here
+def test_a_folder_that_is_one_trace_is_replayed_and_sent() -> None:
+    """Its digest is that of the files in it."""
+    replay = replayed(WEKA.parent / "lmcache_agent_trace" / "miniswe")
+    assert (replay.format, replay.totals.sessions, len(replay.digest)) == ("lmcache", 1, 64)
+    assert read_trace(WEKA.parent / "servegen" / "language" / "m-large", rules=SendRules(limit=5)).totals.requests == 5
 
 
 @here

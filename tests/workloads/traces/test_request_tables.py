@@ -156,3 +156,19 @@ def test_times_that_go_back_are_refused(path: Path) -> None:
     path.write_text(AZURE + "2023-11-16 18:17:03.98,1,1\n2023-11-16 18:17:03.97,1,1\n")
     with pytest.raises(WorkloadError, match=r":3: .*times must ascend"):
         read(path)
+
+
+@pytest.mark.parametrize("last", ["45,ChatGPT,1087,2", "45,ChatGPT,1087,230,131"])
+def test_a_row_cut_short_is_not_taken_for_a_shorter_number(path: Path, last: str) -> None:
+    """Columns nobody needs come after those that are: a cell that is there may still be a part of one."""
+    path.write_text(BURST + "5,ChatGPT,472,18,490,Conversation log\n" + last)
+    with pytest.raises(WorkloadError, match=r":3: . cells, where 6 are expected"):
+        read(path)
+
+
+def test_burstgpt_failures_may_have_no_prompt(path: Path) -> None:
+    """They are left out, whatever they say of their prompt."""
+    path.write_text(BURST + "5,GPT-4,0,0,0,API log\n6,GPT-4,10,5,15,API log\n7,GPT-4,0,5,5,API log\n")
+    with pytest.raises(WorkloadError, match=":4: Request tokens '0' must be"):
+        read(path)
+    assert [one.row for one in opened(path, skip_bad_rows=True)] == [3]

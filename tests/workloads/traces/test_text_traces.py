@@ -151,7 +151,6 @@ def test_ids_agree_exactly_as_far_as_whole_blocks_of_text(front: str, one: str, 
         (json.dumps({"timestamp": None, "input": "x"}), ":2: timestamp: expected float, got null"),
         (json.dumps({"timestamp": 1, "input": None}), ":2: input: expected str, got null"),
         (json.dumps({"timestamp": 1}), ":2: key missing: input"),
-        (json.dumps(row(1, "")), ":2: tokens of input 0 must be a whole number from 1"),
         ('{"timestamp": NaN, "input": "x"}', ":2: no JSON"),
         ('{"timestamp": 1, "input": ' + "[" * 100_000, ":2: "),
     ],
@@ -165,3 +164,10 @@ def test_bad_rows_are_named_or_counted(tmp_path: Path, line: str, message: str) 
     trace = opened(path, skip_bad_rows=True)
     assert len(list(trace)) == 2
     assert trace.bad_rows == 1
+
+
+def test_an_empty_prompt_is_one_token(tmp_path: Path) -> None:
+    """A published trace has some: what was sent was no text."""
+    trace = opened(write(tmp_path / "a.jsonl", row(1e6, ""), row(2e6, "x" * 8)))
+    assert [one.prompt_tokens for one in trace] == [1, 2]
+    assert any("empty prompts" in note for note in trace.notes)

@@ -54,6 +54,10 @@ def calls(path: Path, count: int = 5, **more: Any) -> Path:
         (call(2, output_length=-1), ":3: output_length: expected int >= 0"),
         (call(2, input_length=0), ":3: input_length: expected int >= 1"),
         (call(2, hash_ids=[1]), ":3: 1 hash_ids, where 600 tokens are 2 blocks of 512 tokens"),
+        (
+            call(2, hash_ids=[*range(38)]),
+            ":3: 38 hash_ids, where 600 tokens are 2 blocks of 512 tokens: are its blocks of 16 ",
+        ),
         (call(2, hash_ids=[1, "a"]), ":3: hash_ids[1]: expected int, got str"),
         ({"timestamp": 2000, "input_length": 1}, ":3: key missing: output_length"),
         ("\udcff", ""),
@@ -107,7 +111,10 @@ WHOLE_FILES: dict[str, tuple[bytes, str]] = {
     "binary": (bytes(range(256)) * 100, "this is no text but a binary file"),
     "zeros": (b"\0" * 10_000, "this is no text but a binary file"),
     "utf16": (json.dumps(call()).encode("utf-16"), "this is no text but a binary file"),
-    "latin": ("größe,länge\n".encode("latin-1") * 5, "no format known here begins with"),
+    "latin": (
+        "größe,länge\n".encode("latin-1") * 5,
+        ":1: this is no UTF-8 text: a binary file, or of another encoding",
+    ),
     "word": (b"hello", "no format known here begins with 'hello'"),
     "number": (b"42\n", "no format known here begins with '42'"),
     "deep": (b"[" * 1_000_000, "is no JSON, or cut short"),
@@ -149,7 +156,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
 
 def _raised(path: Path) -> WorkloadError:
     with pytest.raises(WorkloadError) as raised:
-        open_trace(path)
+        list(open_trace(path))
     return raised.value
 
 
@@ -325,3 +332,43 @@ def test_a_large_file_is_not_held(tmp_path: Path, name: str) -> None:
     tracemalloc.stop()
     assert count == (100_000 if name == "mooncake" else 20_000)
     assert early_bytes < {"mooncake": 6, "agentic-rows": 24, "bailian": 12}[name] * 2**20
+
+
+def test_bad_files_of_a_folder_are_rows_of_it(tmp_path: Path) -> None:
+    """One session cut short among hundreds is counted and skipped, where that is asked, and so is one there twice."""
+    session = {"id": "a", "requests": [{"t": 0, "in": 130, "out": 5, "hash_ids": [1, 2]}]}
+    write_rows(tmp_path / "a0.json", [json.dumps(session)[:40]])
+    write_rows(tmp_path / "a1.json", [session])
+    write_rows(tmp_path / "b.json", [session])
+    (tmp_path / "c.json").write_text("")
+    assert str(_raised(tmp_path)).startswith(f"{tmp_path / 'a0.json'}:1: no format known here begins with")
+    trace = open_trace(tmp_path, ReadOptions(skip_bad_rows=True))
+    for _ in range(2):  # counted anew at each pass
+        assert len(list(trace)) == 1
+        assert trace.bad_rows == 3
+        assert "a0.json" in trace.first_bad
+
+
+def test_a_skipped_row_does_not_count_as_the_last(tmp_path: Path) -> None:
+    """The rate of the file is that of the rows taken."""
+    path = write_rows(tmp_path / "a.jsonl", [*(call(number) for number in range(150)), call(0, timestamp=0.5)])
+    assert len(list(open_trace(path, ReadOptions(skip_bad_rows=True)))) == 150
+
+
+def test_a_few_requests_in_a_wrong_unit_are_enough(tmp_path: Path) -> None:
+    """Twenty requests a microsecond apart; a burst of as many within a millisecond is none."""
+    wrong = write_rows(tmp_path / "a.jsonl", (call(number, timestamp=number * 1e-3) for number in range(20)))
+    assert "are times in another unit?" in str(_raised(wrong))
+    burst = write_rows(tmp_path / "b.jsonl", (call(number, timestamp=number * 0.05) for number in range(20)))
+    assert len(list(open_trace(burst))) == 20
+
+
+def test_times_since_1970_are_told_apart(tmp_path: Path) -> None:
+    """What is out of order may be so by a microsecond."""
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+        "2024-05-10 00:00:00.000500+00:00,10,1\n"
+        "2024-05-10 00:00:00.000250+00:00,10,1\n"
+    )
+    assert "1715299200.00025 s is before the 1715299200.0005 s above it" in str(_raised(path))

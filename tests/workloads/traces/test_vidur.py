@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
     [
         HEADER + "0.0,374,44\n0.5,12,1\n",
         "\ufeff" + HEADER + "0.0,374,44\r\n0.5,12,1",
-        "id,num_decode_tokens,arrived_at,num_prefill_tokens,note\na,44,0.0,374,x\nb,1,0.5,12\n",
+        "id,num_decode_tokens,arrived_at,num_prefill_tokens,note\na,44,0.0,374,x\nb,1,0.5,12,\n",
         HEADER + '"0.0", 374 ,44\n5e-1,+12,1\n',
     ],
     ids=["plain", "byte order mark", "other columns", "quotes and spaces"],

@@ -168,6 +168,8 @@ def test_totals_that_do_not_add_up_are_noted(tmp_path: Path) -> None:
     assert "totals" not in notes_of(path)
     totals["parent_tokens"]["input"] = 131
     assert "totals are not the sums" in notes_of(write_rows(path, [session(call(), totals=totals)]))
+    for other in (5, [], {"parent_tokens": 5}, {"parent_tokens": {"input": [130]}}):
+        assert len(requests_of(write_rows(path, [session(call(), totals=other)]))) == 1
 
 
 @pytest.mark.parametrize(
