@@ -22,6 +22,8 @@ SIMULATING = (
     "startup_log",
     "steptime",
     "results",
+    "pressure_setup.py",
+    "pressure_spec.py",
     "scenario.py",
     "setup.py",
     "sweep/task.py",

@@ -159,7 +159,7 @@ def test_neither_records_nor_metrics_import_pandas(small: Path, tmp_path: Path) 
 
 GROWTH = """
 import gc, resource, sys
-from sim.engine import engine
+from sim.engine import intake
 from sim.engine.clients import StopRule
 from sim.engine.given import GivenRequests
 from sim.engine.simulation import LoadSetup
@@ -168,7 +168,7 @@ from sim.results import table_keeper
 from sim.results.measure import measure
 from workloads import Prompt, RecordedRequest, Span
 
-engine._ASKED_AT_FIRST = table_keeper.AT_ONCE = 1000
+intake._ASKED_AT_FIRST = table_keeper.AT_ONCE = 1000
 seen = {}
 
 

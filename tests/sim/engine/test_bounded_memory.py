@@ -6,7 +6,7 @@ from engine_strategies import agent, closed, engine_setup, engines, everything, 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.engine import engine as engine_file
+from sim.engine import intake as intake_file
 from sim.engine.clients import StopRule
 from sim.engine.engine import Engine
 from sim.engine.given import GivenRequests
@@ -41,7 +41,7 @@ def test_an_engine_that_forgets_decides_the_same(setup: EngineSetup, load: LoadS
     expected = simulate(setup, load, seed)
     keeper = Everything()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_file, "_ASKED_AT_FIRST", asked)
+        patch.setattr(intake_file, "_ASKED_AT_FIRST", asked)
         run = simulate(setup, load, seed, keeper)
     assert everything(Run(keeper.records, run.log, run.duration_s, 0)) == everything(expected)
     over = [record for record in keeper.records if record.outcome.value != "unfinished"]
