@@ -234,7 +234,14 @@ class Engine(Intake):
 
 
 def _note_chunks(batch: Batch) -> None:
-    """Enter in the records what of their prompts, or after a preemption of their output, a batch computes."""
+    """Enter in the records what of their prompts, or after a preemption of their output, a batch computes.
+
+    Who comes back with all of its KV, from host memory say, computes a single token: only the step tells that it waited.
+    """
+    for admission in batch.admitted:
+        if admission.resumed:
+            resumed: TurnRecord = admission.request.owner
+            resumed.resumed_steps.append(batch.step)
     for entry in batch.scheduled:
         request = entry.request
         if entry.tokens > 1 or entry.computed_before < request.prompt_tokens:

@@ -55,6 +55,7 @@ class TurnRecord:
         "prompt_tokens",
         "queued_s",
         "reprefilled_tokens",
+        "resumed_steps",
         "scheduled_s",
         "session",
         "steps",
@@ -96,6 +97,7 @@ class TurnRecord:
         self.steps: StepLog | None = None  # of the engine it went to
         self.token_steps: Sequence[int] = ()  # first and last step of each stretch that brought a token a step
         self.chunks: list[tuple[int, int, int]] = []  # step, tokens before, tokens of each part of a prefill, if kept
+        self.resumed_steps: list[int] = []  # the first after each preemption, if chunks are kept
         self.origin_s = 0.0  # on the engine's clock, where this record's times count from
 
     @property

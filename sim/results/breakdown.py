@@ -6,7 +6,7 @@ A step that computes something of a request lasts as long as its whole batch. Wh
 own (prefill, prefill again, decode), the rest is interference; so is a step that ran without it while it was admitted.
 Queue is the time before its first step, and before the first step after a preemption. Prefill again is what was once
 computed and then lost: to a preemption, or evicted from the cache. Everything outside the engine is the link: network,
-tokenisation, flushing. The parts add up to what the client saw.
+tokenisation, flushing, a client's pauses after a 503. The parts add up to what the client saw.
 """
 
 import math
@@ -97,7 +97,6 @@ class _Walk:
         self._at_s = record.queued_s + record.origin_s
         self._queue = self._prefill = self._reprefill = self._interference = self._decode = 0.0
         self._received = 0
-        self._computed = 0  # tokens with KV now
         self._extent = record.hit_tokens + record.lost_tokens  # tokens computed at some time
         self._is_first = True
 
@@ -109,8 +108,7 @@ class _Walk:
         """Add some steps, and the gap before them."""
         starts_s, ends_s = self._times
         gap_s = float(starts_s[event.first - 1]) - self._at_s
-        waited = self._is_first or (event.chunk is not None and event.chunk[0] < self._computed)
-        if waited:
+        if self._is_first or event.first in self._record.resumed_steps:
             self._queue += gap_s
         else:
             self._interference += gap_s
@@ -139,7 +137,6 @@ class _Walk:
         self._reprefill += own_s * share
         self._prefill += own_s * (1 - share)
         self._interference += took_s - own_s
-        self._computed = after
         self._extent = max(self._extent, after)
         self._received += samples
 
@@ -157,8 +154,7 @@ class _Walk:
         self._decode += own_s
         self._interference += float(ends_s[last - 1] - starts_s[first - 1]) - own_s
         self._received += count
-        self._computed = known + count - 1
-        self._extent = max(self._extent, self._computed)
+        self._extent = max(self._extent, known + count - 1)
 
 
 def _events(record: TurnRecord, first_token: int) -> Iterator[_Event]:

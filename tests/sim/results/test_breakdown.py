@@ -1,6 +1,7 @@
 """The parts of a request's time add up to what the client saw, whatever the load, the policy and the costs."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,29 @@ def test_preemptions_show_as_prefill_again(document: YamlDocument) -> None:
     assert others
     assert all(parts.reprefill > 0 for parts in preempted)
     assert not any(parts.reprefill for parts in others)
+
+
+@pytest.mark.parametrize("is_async", ["true", "false"])
+def test_waiting_swapped_out_is_queueing(document: YamlDocument, is_async: str) -> None:
+    """Who comes back from host memory with all of its KV has waited too, though it computes a single token again."""
+    deployment = _deployed(
+        document,
+        "workload={shared_prefix_tokens: 0, turns: 1, new_tokens: 500, output_tokens: 400}",
+        "engine.kv_cache_tokens=3000",
+        "engine.max_model_len=2048",
+        "engine.enable_prefix_caching=false",
+        "engine.preemption_mode=swap",
+        f"engine.async_scheduling={is_async}",
+    )
+    preempted = [(record, parts.e2e) for record, parts in _broken_down(deployment, 8) if record.preemptions == 1]
+    assert preempted
+    for record, parts in preempted:
+        times = record.token_times_s
+        pause_s = max(later - earlier for earlier, later in pairwise(times))
+        before_s = record.scheduled_s - record.queued_s
+        assert before_s < parts.queue < before_s + pause_s
+        assert parts.queue > before_s + 0.6 * pause_s  # the rest of the pause is the step that ends it
+        assert parts.reprefill == 0
 
 
 def test_the_flag_prints_writes_and_tells_machines(tmp_path: Path) -> None:
