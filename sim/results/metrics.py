@@ -107,6 +107,7 @@ def table_metrics(table: TurnTable, run: Run, population: str, slo: Slo) -> dict
     if waste is not None:
         metrics |= {
             "padding_share": waste.padding_share,
+            "idle_share": waste.idle_share,
             "internal_fragmentation": waste.internal_fragmentation,
             "external_fragmentation": waste.external_fragmentation,
             "kv_filled_share": waste.filled_share,

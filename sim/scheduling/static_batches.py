@@ -7,7 +7,6 @@ row holds memory for the batch's longest prompt and longest answer, or for max_m
 A batch begins with those who wait when the last one ends, up to `max_num_seqs`; it does not wait until it is full.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from sim.kv.block_pool import BlockPool
@@ -19,11 +18,6 @@ from sim.scheduling.request import Request, Status
 from sim.scheduling.reserving import ReservingScheduler
 
 
-def idle_share(outputs: Sequence[int]) -> float:
-    """Return the share of its decode rows that a batch of such answers computes for nothing."""
-    return 1.0 - sum(outputs) / (len(outputs) * max(outputs))
-
-
 class StaticBatches(ReservingScheduler):
     """Batches of up to `max_num_seqs`."""
 
@@ -32,6 +26,7 @@ class StaticBatches(ReservingScheduler):
         self._row_blocks = 0  # that each row of the next batch holds
         self.done_tables: list[Table] = []  # of those in the batch who are done
         self._done_context = 0  # their contexts together
+        self._answers: list[int] = []  # tokens of each
 
     def schedule(self) -> Batch:
         """Decide the next batch: newcomers' padded prompts, or a row of everybody the batch began with."""
@@ -53,12 +48,21 @@ class StaticBatches(ReservingScheduler):
     def process(self, batch: Batch) -> list[Request]:
         """Take in the tokens a batch sampled; memory is free when nobody of the batch is left."""
         finished = super().process(batch)
-        if not self.running:
+        self._answers += [request.generated_tokens for request in finished]
+        if self._answers and not self.running:
+            self._count_idle_steps(self._answers)
+            self._answers = []
             for table in self.done_tables:
                 self.pool.release(table)
             self.done_tables = []
             self._done_context = 0
         return finished
+
+    def _count_idle_steps(self, answers: list[int]) -> None:
+        longest = max(answers)
+        early = [tokens for tokens in answers if tokens < longest]
+        self.wasted.idle_steps += sum(longest - tokens for tokens in early)
+        self.wasted.early_steps += longest * len(early)
 
     def _count_padding(self, rows: int) -> None:
         self.wasted.padding_rows += rows

@@ -1,4 +1,4 @@
-"""What a policy wastes, added up over steps: rows that pad a batch, memory not filled, holes nobody fits."""
+"""What a policy wastes, added up over steps: rows that pad or idle, memory not filled, holes nobody fits."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,8 @@ class Waste:
 
     computed_rows: int = 0  # of the batches, padding included
     padding_rows: int = 0
+    idle_steps: int = 0  # of rows in a static batch after their own last token
+    early_steps: int = 0  # all steps of those that were done before the batch's longest
     reserved_tokens: int = 0  # summed over steps, as all below
     filled_tokens: int = 0
     unusable_tokens: int = 0  # free, and more than the next in line needs, but in no hole large enough
@@ -18,6 +20,11 @@ class Waste:
     def padding_share(self) -> float:
         """Of all rows computed, those that stood for nothing."""
         return self.padding_rows / self.computed_rows if self.computed_rows else 0.0
+
+    @property
+    def idle_share(self) -> float:
+        """Of the steps of rows that were done before their static batch was, those after their last token."""
+        return self.idle_steps / self.early_steps if self.early_steps else 0.0
 
     @property
     def internal_fragmentation(self) -> float:

@@ -13,7 +13,7 @@ from sim.scheduling.config import SchedulerConfig
 from sim.scheduling.no_kv_cache import rows_recomputed
 from sim.scheduling.policies import SCHEDULERS, VLLM_V1, scheduler_named
 from sim.scheduling.request import Request
-from sim.scheduling.static_batches import StaticBatches, idle_share
+from sim.scheduling.static_batches import StaticBatches
 from workloads.span import Span
 
 BLOCK = 16
@@ -98,7 +98,9 @@ def test_static_batches_wait_for_the_longest_and_pad_the_rest() -> None:
     decodes = steps[1:500]
     assert [batch.rows + len(batch.scheduled) for batch in decodes] == [31] * 499
     assert sum(batch.rows for batch in decodes) == 30 * 480
-    assert idle_share([20] * 30 + [500]) == pytest.approx(30 * 480 / (31 * 500))
+    waste = bench.scheduler.waste
+    assert waste is not None
+    assert waste.idle_share == pytest.approx(0.96)
     assert bench.scheduler.pool.num_free == bench.scheduler.pool.usable_blocks
 
 
