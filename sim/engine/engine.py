@@ -236,7 +236,8 @@ class Engine(Intake):
 def _note_chunks(batch: Batch) -> None:
     """Enter in the records what of their prompts, or after a preemption of their output, a batch computes.
 
-    Who comes back with all of its KV, from host memory say, computes a single token: only the step tells that it waited.
+    Who comes back with all of its KV, from host memory say, computes a single token; only the step tells that it
+    waited.
     """
     for admission in batch.admitted:
         if admission.resumed:
