@@ -15,7 +15,7 @@ from sim.cost_spec import CostsSpec
 from sim.errors import one_of
 from sim.pressure_spec import PressureSpec, RetrySpec
 from sim.scheduling.order import RANKS
-from sim.scheduling.policies import RESERVING, SCHEDULERS, VLLM_V1
+from sim.scheduling.policies import CHUNKED_PREFILL, HEEDING_THRESHOLDS, RESERVING, SCHEDULERS, VLLM_V1
 from sim.scheduling.reserving import KV_RESERVATIONS, PAGED
 from sim.trace_spec import Count, ReplaySpec, TraceSpec
 from sim.workload_spec import Positive, Seconds, Sessions, Spec, Tokens, WorkloadSpec
@@ -121,13 +121,14 @@ class EngineSpec(PressureSpec, frozen=True, kw_only=True):
     vllm_version: str = "0.32.0"  # for what the ledger charges; the scheduler is 0.32.0's
     # What vLLM V1 does not have:
     scheduler: str = VLLM_V1  # another batching policy (sim/scheduling/policies.py)
-    prefill_chunk_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] = 512  # of scheduler chunked_prefill
+    prefill_chunk_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None  # of scheduler chunked_prefill; 512
     kv_reservation: str = PAGED  # of static_batches and fixed_slots: an area a request instead of blocks
     priority_quotas: dict[int, Annotated[int, Meta(ge=1, le=100_000)]] = {}  # of scheduling_policy priority_quota
     first_token_due_s: Positive | None = None  # of earliest_deadline: from arrival
 
     def __post_init__(self) -> None:
         self._check_policies()
+        self._check_chunks()
         self.check_pressure(self.scheduler, self.kv_reservation, async_scheduling=self.async_scheduling)
         if self.kv_cache_dtype not in KV_DTYPES:
             raise ValueError(f"kv_cache_dtype {one_of(self.kv_cache_dtype, KV_DTYPES)}")
@@ -161,6 +162,16 @@ class EngineSpec(PressureSpec, frozen=True, kw_only=True):
                 f"max_num_batched_tokens {budget} must be at least max_model_len {self.max_model_len} with scheduler "
                 "prefill_first, which never cuts a prompt (as vLLM V0)"
             )
+
+    def _check_chunks(self) -> None:
+        if self.prefill_chunk_tokens is not None and self.scheduler != CHUNKED_PREFILL:
+            raise ValueError(f"prefill_chunk_tokens needs scheduler {CHUNKED_PREFILL}, not {self.scheduler}")
+        if self.scheduler == CHUNKED_PREFILL and not self.enable_chunked_prefill:
+            raise ValueError(f"scheduler {CHUNKED_PREFILL} cuts prompts: enable_chunked_prefill must not be false")
+        has_threshold = self.long_prefill_token_threshold > 0 or self.long_prefill_token_threshold_adaptive
+        if has_threshold and self.scheduler not in HEEDING_THRESHOLDS:
+            schedulers = " or ".join(HEEDING_THRESHOLDS)
+            raise ValueError(f"long_prefill_token_threshold needs scheduler {schedulers}, not {self.scheduler}")
 
 
 class FrontendSpec(Spec, frozen=True):

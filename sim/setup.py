@@ -1,8 +1,8 @@
 """From a scenario to something that runs: catalog, ledger and profile looked up, names resolved, all once."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,8 +13,9 @@ from sim.engine.frontend import FrontendTimes
 from sim.engine.given import GivenRequests
 from sim.engine.retry import Retry
 from sim.engine.simulation import EngineSetup, LoadSetup
+from sim.engine_flags import memory_settings, scheduler_config
 from sim.errors import RefusalError, ScenarioError
-from sim.memory import BatchLimits, MemoryLedger, MemorySettings, SessionArithmetic, memory_ledger
+from sim.memory import MemoryLedger, SessionArithmetic, memory_ledger
 from sim.memory_request import MemoryRequest
 from sim.memory_request.from_log import like_log
 from sim.pressure_setup import pressure_costs, under_pressure
@@ -24,13 +25,11 @@ from sim.scenario import (
     ClosedLoopSpec,
     CommonStartSpec,
     ConstantRateSpec,
-    EngineSpec,
     LoadSpec,
     PoissonSpec,
     Scenario,
     StaggeredStartSpec,
 )
-from sim.scheduling.continuous import SchedulerConfig
 from sim.scheduling.policies import VLLM_V1
 from sim.steptime.compose import layer_shape
 from sim.steptime.costed import costed
@@ -230,25 +229,6 @@ def _read_log(path: Path) -> "StartupFacts":
     from sim.startup_log import read_startup_log  # only a scenario that names a log needs it
 
     return read_startup_log(path)
-
-
-def memory_settings(scenario: Scenario) -> MemorySettings:
-    """Return the ledger's part of a scenario: the engine flags both know, under vLLM's names."""
-    return MemorySettings(weight_dtype=scenario.weight_dtype, **_shared_flags(scenario.engine, MemorySettings))
-
-
-def scheduler_config(engine: EngineSpec, limits: BatchLimits) -> SchedulerConfig:
-    """Return the scheduler's part of the engine flags, what they leave open filled in."""
-    flags = _shared_flags(engine, SchedulerConfig)
-    flags |= {"max_num_batched_tokens": limits.max_num_batched_tokens, "max_num_seqs": limits.max_num_seqs}
-    quotas = tuple(sorted(engine.priority_quotas.items()))
-    flags |= {"priority_quotas": quotas, "shed_priority": engine.lowest_shed_priority}
-    return SchedulerConfig(policy=engine.scheduling_policy, **flags)
-
-
-def _shared_flags(engine: EngineSpec, into: type) -> dict[str, Any]:
-    names = {field.name for field in fields(into)}
-    return {name: getattr(engine, name) for name in engine.__struct_fields__ if name in names}
 
 
 def _frontend(scenario: Scenario, own: Frontend, costs: Costs) -> FrontendTimes:

@@ -240,8 +240,8 @@ def _text(path: Path) -> str:
 
 
 def _of_scenario(path: Path, words: list[str], options: MemoryOptions, own: dict[str, Any]) -> MemoryRequest:
+    from sim.engine_flags import memory_settings
     from sim.load import decode_scenario
-    from sim.setup import memory_settings
     from sim.strict_yaml import apply_overrides, load_yaml
 
     scenario = decode_scenario(apply_overrides(load_yaml(path), list(options.overrides)))

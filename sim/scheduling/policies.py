@@ -17,6 +17,7 @@ from sim.scheduling.static_batches import StaticBatches
 from sim.scheduling.under_pressure import UnderPressure, is_under_pressure
 
 VLLM_V1 = "vllm_v1"
+CHUNKED_PREFILL = "chunked_prefill"
 SCHEDULERS: dict[str, Callable[[SchedulerConfig, BlockPool], ContinuousScheduler]] = {
     VLLM_V1: ContinuousScheduler,
     "no_kv_cache": NoKvCache,
@@ -24,9 +25,10 @@ SCHEDULERS: dict[str, Callable[[SchedulerConfig, BlockPool], ContinuousScheduler
     "static_batches": StaticBatches,
     "fixed_slots": FixedSlots,
     "prefill_first": PrefillFirst,
-    "chunked_prefill": ChunkedPrefill,
+    CHUNKED_PREFILL: ChunkedPrefill,
 }
 RESERVING = ("static_batches", "fixed_slots")  # those that a `kv_reservation` other than paged is for
+HEEDING_THRESHOLDS = (VLLM_V1, "one_at_a_time")  # those that a `long_prefill_token_threshold` is for
 
 
 def scheduler_named(name: str, config: SchedulerConfig, pool: BlockPool) -> ContinuousScheduler:

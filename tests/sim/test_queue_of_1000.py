@@ -45,11 +45,20 @@ def test_all_sixteen_published_figures_are_within_ten_percent() -> None:
         ("engine.scheduling_policy=priority_quota", "need each other"),
         ("engine.scheduling_policy=earliest_deadline", "first_token_due_s"),
         ("engine.kv_reservation=pages", "'paged'"),
+        ("engine.prefill_chunk_tokens=64", "needs scheduler chunked_prefill"),
+        ("engine.scheduler=chunked_prefill", "cuts prompts"),
+        ("engine.long_prefill_token_threshold=64", "needs scheduler vllm_v1 or one_at_a_time"),
+        ("engine.long_prefill_token_threshold_adaptive=true", "needs scheduler vllm_v1 or one_at_a_time"),
     ],
 )
 def test_wrong_policies_are_one_line(setting: str, said: str) -> None:
     """With the nearest name, or what is missing."""
-    extra = ["--set", "engine.kv_reservation=request"] if "prefill_first" in setting else []
+    others = {
+        "prefill_first": "engine.kv_reservation=request",
+        "chunked_prefill": "engine.enable_chunked_prefill=false",
+    }
+    other = others.get(setting.removeprefix("engine.scheduler="))
+    extra = [] if other is None else ["--set", other]
     output = _run("--set", setting, *extra, code=2)
     assert said in output
     assert output.count("\n") == 1
