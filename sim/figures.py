@@ -57,6 +57,9 @@ class Figure:
     @property
     def failure(self) -> str:
         """One line for a figure that is not as demanded."""
+        if math.isnan(self.simulated):
+            why = "no such load was simulated, or nothing to divide by"
+            return f"{self.name}: not known ({why}), asked is {self.demanded}"
         off = "" if self.error is None else f", off by {self.error:+.1%}"
         return f"{self.name}: {self.shown(self.simulated)}, asked is {self.demanded}{off}"
 
