@@ -1,8 +1,8 @@
 """Who of those that wait goes next: FCFS, LIFO, shortest first, shortest remaining, priority, earliest deadline.
 
 A policy is a rank: the request of the lowest rank is next in line, a preempted one too. Ranks stand still while a
-request waits, so the queue is kept sorted. vLLM has the first two; FCFS needs no rank, for it puts newcomers last and
-preempted requests first.
+request waits, so the queue is kept sorted. vLLM has FCFS and priority; FCFS needs no rank, for it puts newcomers last
+and preempted requests first.
 
 A deadline's slack is the time left until it less the time its prefill takes. The time is the same for all who wait, so
 the order by slack is that of deadline less prefill, and no clock is needed.
@@ -31,8 +31,11 @@ def shortest_prompt_first(request: Request) -> tuple[float, float, str]:
 
 
 def shortest_remaining_first(request: Request) -> tuple[float, float, str]:
-    """Rank the fewest tokens still to generate first: what a perfect predictor of lengths would know."""
-    return request.output_tokens - request.generated_tokens, request.number, ""
+    """Rank the fewest tokens still to generate first: what a perfect predictor of lengths would know.
+
+    A token in flight counts as generated, so that its coming back moves nobody who waits.
+    """
+    return request.output_tokens - request.generated_tokens - request.in_flight_outputs, request.number, ""
 
 
 def earliest_deadline_first(request: Request) -> tuple[float, float, str]:

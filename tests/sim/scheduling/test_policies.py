@@ -11,6 +11,7 @@ from sim.kv.content import ContentTree
 from sim.scheduling.batch import Batch
 from sim.scheduling.config import SchedulerConfig
 from sim.scheduling.no_kv_cache import rows_recomputed
+from sim.scheduling.order import shortest_remaining_first
 from sim.scheduling.policies import SCHEDULERS, VLLM_V1, scheduler_named
 from sim.scheduling.request import Request
 from sim.scheduling.static_batches import StaticBatches
@@ -262,6 +263,23 @@ def test_every_policy_finishes_everybody_and_loses_no_block(
     assert [request.generated_tokens for request in requests] == [output for _, output, _ in asked]
     assert bench.scheduler.pool.num_free == bench.scheduler.pool.usable_blocks
     bench.scheduler.pool.check_integrity([])
+
+
+@pytest.mark.parametrize("comes_at", range(1, 25))
+def test_a_token_in_flight_moves_nobody_who_waits(comes_at: int) -> None:
+    """The queue keeps its order when a preempted request's last token comes back after it."""
+    bench = Bench(VLLM_V1, blocks=8, policy="shortest_remaining", max_num_seqs=3, async_scheduling=True)
+    bench.add(0, 12, 28)
+    bench.add(1, 54, 26)
+    flight: list[Batch] = []
+    for step in range(120):
+        if step == comes_at:
+            bench.add(2, 24, 7)
+        flight.append(bench.scheduler.schedule())
+        if len(flight) > 1:
+            bench.scheduler.process(flight.pop(0))
+        waiting = bench.scheduler.waiting
+        assert waiting == sorted(waiting, key=shortest_remaining_first)
 
 
 def test_static_batches_know_no_preemption() -> None:
