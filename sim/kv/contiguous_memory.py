@@ -25,12 +25,8 @@ class ContiguousMemory:
         """Return the start of an area in the first hole that is large enough, or None."""
         for index, (start, length) in enumerate(self._holes):
             if length >= tokens:
-                if length == tokens:
-                    del self._holes[index]
-                else:
-                    self._holes[index] = (start + tokens, length - tokens)
+                self._shorten(index, tokens)
                 self._areas[start] = tokens
-                self.free_tokens -= tokens
                 return start
         return None
 
@@ -58,17 +54,22 @@ class ContiguousMemory:
         more, end = tokens - length, start + length
         for index, (hole, free) in enumerate(self._holes):
             if hole == end and free >= more:
-                if free == more:
-                    del self._holes[index]
-                else:
-                    self._holes[index] = (hole + more, free - more)
+                self._shorten(index, more)
                 self._areas[start] = tokens
-                self.free_tokens -= more
                 return start
         moved = self.take(tokens)
         if moved is not None:
             self.give_back(start)
         return moved
+
+    def _shorten(self, index: int, tokens: int) -> None:
+        """Take so many tokens off the front of a hole."""
+        start, length = self._holes[index]
+        if length == tokens:
+            del self._holes[index]
+        else:
+            self._holes[index] = (start + tokens, length - tokens)
+        self.free_tokens -= tokens
 
     def check_integrity(self) -> None:
         """Raise AssertionError unless holes and areas tile the memory, and no two holes touch."""

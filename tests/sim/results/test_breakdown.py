@@ -25,6 +25,13 @@ COSTS = (
     "flush_s: 0.002, hashing_token_s: 2e-6, tokenising_token_s: 1e-6, host_step_s: 0.004, host_sequence_s: 1e-4}"
 )
 
+SHORT_OF_KV = (
+    "workload={shared_prefix_tokens: 0, turns: 1, new_tokens: 500, output_tokens: 400}",
+    "engine.kv_cache_tokens=3000",
+    "engine.max_model_len=2048",
+    "engine.enable_prefix_caching=false",
+)
+
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory: pytest.TempPathFactory) -> YamlDocument:
@@ -98,10 +105,7 @@ def test_preemptions_show_as_prefill_again(document: YamlDocument) -> None:
     """Where the pool is short, what was computed and lost is told from what is new."""
     deployment = _deployed(
         document,
-        "workload={shared_prefix_tokens: 0, turns: 1, new_tokens: 500, output_tokens: 400}",
-        "engine.kv_cache_tokens=3000",
-        "engine.max_model_len=2048",
-        "engine.enable_prefix_caching=false",
+        *SHORT_OF_KV,
     )
     found = _broken_down(deployment, 8)
     preempted = [parts.e2e for record, parts in found if record.preemptions]
@@ -117,10 +121,7 @@ def test_waiting_swapped_out_is_queueing(document: YamlDocument, is_async: str) 
     """Who comes back from host memory with all of its KV has waited too, though it computes a single token again."""
     deployment = _deployed(
         document,
-        "workload={shared_prefix_tokens: 0, turns: 1, new_tokens: 500, output_tokens: 400}",
-        "engine.kv_cache_tokens=3000",
-        "engine.max_model_len=2048",
-        "engine.enable_prefix_caching=false",
+        *SHORT_OF_KV,
         "engine.preemption_mode=swap",
         f"engine.async_scheduling={is_async}",
     )
