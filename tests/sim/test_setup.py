@@ -174,6 +174,17 @@ def test_clients_only_stop_rules_need_clients() -> None:
         deployed("load={kind: poisson, sessions_per_minute: [1]}", "stop={sessions_per_client: 1}")
 
 
+def test_background_that_may_go_first_needs_an_end_in_time() -> None:
+    """Endless sessions that are always next would keep the others, and so the run, waiting for ever."""
+    background = (
+        "background={sessions: 1, workload: {shared_prefix_tokens: 0, turns: 1, new_tokens: 9, output_tokens: 9}}"
+    )
+    with pytest.raises(ScenarioError, match=r"lifo needs stop.duration_s"):
+        deployed(background, "engine.scheduling_policy=lifo")
+    assert deployed(background, "engine.scheduling_policy=lifo", "stop.duration_s=60").scenario.background is not None
+    assert deployed(background).scenario.background is not None
+
+
 def test_a_point_where_only_an_unlimited_cache_completes_anything_is_past_the_knee() -> None:
     """Every turn is refused for want of blocks; without that limit all are served."""
     late = deployed(
