@@ -256,13 +256,7 @@ class Scenario(Spec, frozen=True):
         has_clients = isinstance(self.load, ClosedLoopSpec)
         if self.stop is not None and self.stop.sessions_per_client is not None and not has_clients:
             raise ValueError("stop.sessions_per_client needs load.kind closed: open loops have no clients")
-        out_of_turn = self.engine.scheduling_policy != "fcfs"
-        if self.background is not None and self.stop is not None and self.stop.duration_s is None and out_of_turn:
-            policy = self.engine.scheduling_policy
-            raise ValueError(
-                f"background beside scheduling_policy {policy} needs stop.duration_s: sessions that never end and go "
-                "first could keep the others waiting for ever"
-            )
+        self._check_background()
         names = [BASE_VARIANT, *(variant.name for variant in self.variants)]
         if len(set(names)) < len(names):
             raise ValueError(f"variants need names of their own, and none may be called {BASE_VARIANT!r}")
@@ -273,6 +267,14 @@ class Scenario(Spec, frozen=True):
         levels = load_levels(self.load)
         if sorted(set(levels)) != levels:
             raise ValueError(f"load levels {levels} must ascend without repeats")
+
+    def _check_background(self) -> None:
+        policy, stop = self.engine.scheduling_policy, self.stop
+        if self.background is not None and stop is not None and stop.duration_s is None and policy != "fcfs":
+            raise ValueError(
+                f"background beside scheduling_policy {policy} needs stop.duration_s: sessions that never end and go "
+                "first could keep the others waiting for ever"
+            )
 
     def _check_trace(self) -> None:
         for name in ("workload", "replay", "background"):

@@ -179,10 +179,11 @@ def test_background_that_may_go_first_needs_an_end_in_time() -> None:
     background = (
         "background={sessions: 1, workload: {shared_prefix_tokens: 0, turns: 1, new_tokens: 9, output_tokens: 9}}"
     )
+    endless = "stop={sessions_per_client: 1}"
     with pytest.raises(ScenarioError, match=r"lifo needs stop.duration_s"):
-        deployed(background, "engine.scheduling_policy=lifo")
-    assert deployed(background, "engine.scheduling_policy=lifo", "stop.duration_s=60").scenario.background is not None
-    assert deployed(background).scenario.background is not None
+        deployed(background, endless, "engine.scheduling_policy=lifo")
+    assert deployed(background, "engine.scheduling_policy=lifo").scenario.background is not None
+    assert deployed(background, endless).scenario.background is not None
 
 
 def test_a_point_where_only_an_unlimited_cache_completes_anything_is_past_the_knee() -> None:
