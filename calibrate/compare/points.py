@@ -53,6 +53,13 @@ def comparable(runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[str
     return kept, [f"left out: {note}" for note in notes]
 
 
+def unique(runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[str]]:
+    """Return every load point once, though its file was given twice or with its folder, and notes on those."""
+    kept = list({(run.file.resolve(), run.place): run for run in runs}.values())
+    again = len(runs) - len(kept)
+    return kept, [f"{again} load points are of files given twice: they count once"] if again else []
+
+
 def mismatches(runs: Sequence[MeasuredRun], base: Deployment) -> list[str]:
     """Return notes on runs of another model than the scenario's."""
     named = dict.fromkeys(run.model for run in runs if run.model)

@@ -16,7 +16,7 @@ from calibrate.compare.errors import ErrorRow, error_rows, loss, median_error, m
 from calibrate.compare.explain import Verdict, verdict_of, wants_a_second, with_second
 from calibrate.compare.lengths import answer_shape
 from calibrate.compare.load import SentLoad, sent_load
-from calibrate.compare.points import Point, comparable, mismatches
+from calibrate.compare.points import Point, comparable, mismatches, unique
 from calibrate.compare.refit import Refitted, Told, refit, simulations_of
 from calibrate.compare.regimes import regime_of
 from calibrate.compare.search_load import matched, shortened
@@ -101,7 +101,9 @@ def compare(options: CompareOptions) -> Comparison:
     """Return both sides of every load point, and what explains the gap."""
     document = apply_overrides(load_yaml(options.scenario), options.overrides)
     base = deploy(decode_scenario(document), document.source)
-    runs, notes = comparable(read_measured(options.measured))
+    given, twice = unique(read_measured(options.measured))
+    runs, notes = comparable(given)
+    notes += twice
     loads = _loads(runs, base, options)
     notes = [*mismatches(runs, base), *(note for run in runs for note in run.notes), *notes]
     notes += [note for seeds in loads for note in seeds[0].notes]
