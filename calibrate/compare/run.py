@@ -199,7 +199,7 @@ def _write(found: Comparison, out: Path) -> None:
     from sim.report.figure_files import save_figure
 
     name = found.base.scenario.name
-    subtitle = found.verdict.sentence if found.verdict is not None else ""
+    subtitle = f"Cause of the gap: {found.verdict.sentence}" if found.verdict is not None else ""
     provenance = f"step times: {found.base.step_times.name}; measured: {_files(found)}"
     try:
         figure = compare_figure(found.points, f"{name}: predicted and measured", subtitle, provenance)
