@@ -68,6 +68,13 @@ def mismatches(runs: Sequence[MeasuredRun], base: Deployment) -> list[str]:
     ]
 
 
+def not_sent(base: Deployment) -> list[str]:
+    """Return a note where the scenario has a load beside the measured one: no result says when it was there."""
+    if base.scenario.background is None:
+        return []
+    return ["the scenario's background load is not sent: only what the client measured is"]
+
+
 def _same(name: str, base: Deployment) -> bool:
     known = known_model(name)
     if known is not None:

@@ -16,7 +16,7 @@ from calibrate.compare.errors import ErrorRow, error_rows, loss, median_error, m
 from calibrate.compare.explain import Verdict, verdict_of, wants_a_second, with_second
 from calibrate.compare.lengths import answer_shape
 from calibrate.compare.load import SentLoad, sent_load
-from calibrate.compare.points import Point, comparable, mismatches, unique
+from calibrate.compare.points import Point, comparable, mismatches, not_sent, unique
 from calibrate.compare.refit import Refitted, Told, refit, simulations_of
 from calibrate.compare.regimes import regime_of
 from calibrate.compare.search_load import matched, shortened
@@ -105,7 +105,7 @@ def compare(options: CompareOptions) -> Comparison:
     runs, notes = comparable(given)
     notes += twice
     loads = _loads(runs, base, options)
-    notes = [*mismatches(runs, base), *(note for run in runs for note in run.notes), *notes]
+    notes = [*mismatches(runs, base), *not_sent(base), *(note for run in runs for note in run.notes), *notes]
     notes += [note for seeds in loads for note in seeds[0].notes]
     measured = [run.metrics for run in runs]
     names = () if options.quick else tuple(TERMS)

@@ -132,6 +132,12 @@ def test_a_file_given_twice_counts_once(tmp_path: Path) -> None:
     assert any("given twice" in note for note in found["notes"])
 
 
+def test_a_background_load_is_a_note(tmp_path: Path) -> None:
+    """It is not sent, and that explains a gap."""
+    apart = ROOT / "scenarios" / "l4-background-apart.yaml"
+    assert "background load is not sent" in kvcliff(apart, bench_file(tmp_path, None, (1,)), "--quick").stdout
+
+
 def test_only_failures_are_nothing_to_compare_with(tmp_path: Path) -> None:
     """One line that says so."""
     path = bench_file(tmp_path, None, completed=0, failed=30, errors=["timed out"] * 30)
