@@ -76,6 +76,8 @@ def band(axes: Axes, rows: Sequence[Row], metric: str, look: Look, *, over: str 
     x, y = column(rows, over), column(rows, metric)
     low, high = np.array([interval(row, metric) for row in rows], dtype=np.float64).reshape(-1, 2).T
     known = np.isfinite(y + low + high).tolist()
+    if not any(known):
+        return
     low = np.maximum(low, axes.get_ylim()[0])  # a log axis has no place for zero
     axes.fill_between(x, low, high, where=known, color=look.color, alpha=0.14, linewidth=0, zorder=3)
 

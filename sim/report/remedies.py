@@ -11,6 +11,7 @@ from sim.results.metrics import NOT_ANSWERED
 from sim.results.points import NAN, Row, number
 from sim.run import Result
 
+_MOST_SCENARIOS = 4  # columns that a page holds
 Finished = Sequence[tuple[Result, Mapping[str, Result]]]
 
 
@@ -34,11 +35,11 @@ class Remedies:
 
 
 def remedies_of(finished: Finished) -> Remedies | None:
-    """Return the comparison; None unless at least two scenarios share a variant."""
+    """Return the comparison of two to four scenarios; None unless most of their variants are in several of them."""
     named = [{BASE_VARIANT: result, **variants} for result, variants in finished]
     names = list(dict.fromkeys(name for one in named for name in one))
     shared = [name for name in names if sum(name in one for one in named) > 1]
-    if len(named) < 2 or len(shared) < 2:
+    if not 2 <= len(named) <= _MOST_SCENARIOS or len(shared) < 2 or 2 * len(shared) <= len(names):
         return None
     return Remedies(
         tuple(result.deployment.scenario.name for result, _ in finished),

@@ -208,6 +208,15 @@ def test_a_band_leaves_the_gaps_of_its_curve(points: Rows) -> None:
     assert len(axes.collections[2].get_paths()) == 2
 
 
+def test_one_seed_has_no_band(points: Rows) -> None:
+    """And drawing none is no reason to warn."""
+    for point in points:
+        for name in [name for name in point if name.endswith(("_low", "_high"))]:
+            point[name] = math.nan
+    axes = compare_chart({"one": points}, title="t").axes[0]
+    assert not axes.collections
+
+
 def no_overlap(figure: Figure) -> bool:
     """Tell whether no two labels inside the axes overlap."""
     with chart_style():
