@@ -109,7 +109,7 @@ def compare(options: CompareOptions) -> Comparison:
     notes += [note for seeds in loads for note in seeds[0].notes]
     measured = [run.metrics for run in runs]
     names = () if options.quick else tuple(TERMS)
-    search = [[shortened(sent) for sent in seeds] for seeds in loads]
+    search = [[shortened(sent, len(loads)) for sent in seeds] for seeds in loads]
     simulations = sum(map(len, loads))
     with progress_bar() as progress:
         done, of = 0, simulations * (3 + simulations_of(names))
