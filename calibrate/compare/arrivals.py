@@ -45,7 +45,9 @@ def arrivals_of(run: MeasuredRun, count: int, seed: int) -> Arrivals:
     if listed and cap is None and load.rate_per_s != math.inf:
         known = sorted(time for time in times if time is not None)
         sent = [time - known[0] for time in known]
-        level = rate or (count / sent[-1] if sent[-1] else float(count))
+        if not sent[-1]:
+            return _at_once(count)
+        level = rate or count / sent[-1]
         return Arrivals(sent, None, False, f"{level:.4g} req/s", level, "requests/s", "sent at the listed times")
     if rate is not None:
         burstiness = load.burstiness or 1.0
@@ -61,7 +63,7 @@ def arrivals_of(run: MeasuredRun, count: int, seed: int) -> Arrivals:
         return Arrivals(
             _drawn_s(count, served, 1.0, seed), None, True, f"{served:.4g} req/s", served, "requests/s", note
         )
-    return Arrivals([0.0] * count, None, drawn=False, label=f"{count} at once", level=count, unit="at once")
+    return _at_once(count)
 
 
 def says_how(run: MeasuredRun) -> bool:
@@ -69,6 +71,10 @@ def says_how(run: MeasuredRun) -> bool:
     load, sent = run.load, counted(run)
     listed = bool(sent) and all(request.sent_s is not None for request in sent)
     return load.concurrency is not None or bool(load.rate_per_s) or listed or bool(run.metrics.get("requests_per_s"))
+
+
+def _at_once(count: int) -> Arrivals:
+    return Arrivals([0.0] * count, None, drawn=False, label=f"{count} at once", level=count, unit="at once")
 
 
 def _drawn_s(count: int, rate: float, burstiness: float, seed: int) -> list[float]:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from textwrap import fill
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +12,8 @@ from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
 from calibrate.compare.points import Point
 from calibrate.compare.tables import title
 from calibrate.validation.e2e_regimes import BELOW
-from sim.report.style import BLUE, CRIMSON, FAINT, INK, SAGE, SOFT, sheet
+from sim.report.axes import number_axis
+from sim.report.style import BLUE, CRIMSON, FAINT, INK, SAGE, SOFT, headings, sheet
 
 _WIDTH_IN = 11.0
 _LATENCIES = ((("ttft_p50_s", "ttft_mean_s"), BLUE, "o"), (("ttft_p99_s", "ttft_p95_s", "ttft_p90_s"), CRIMSON, "D"))
@@ -28,18 +28,17 @@ def compare_figure(points: Sequence[Point], heading: str, subtitle: str, provena
     """Return the chart, a mark a load point."""
     ordered = sorted(points, key=lambda point: point.sent.arrivals.level)
     with sheet(provenance, width_in=_WIDTH_IN) as figure:
-        left, right = figure.subplots(1, 2)
+        parts = figure.subplot_mosaic([["head", "head"], ["left", "right"]], height_ratios=(0.001, 1))
+        head, left, right = parts["head"], parts["left"], parts["right"]
+        head.set_axis_off()
         latencies = [one for names, *look in _LATENCIES if (one := _series(ordered, names, *look)) is not None]
         rates = [one for names, *look in _RATES if (one := _series(ordered, names, *look)) is not None]
-        _draw(left, ordered, latencies, "seconds")
+        _draw(left, ordered, latencies, "seconds (log scale)")
         _draw(right, ordered, rates[:1], title(rates[0][0]) if rates else "")
         left.set_title("TTFT", loc="left", size=10)
         right.set_title("throughput", loc="left", size=10)
-        for axes in (left, right):
-            axes.set_xlabel(", ".join(dict.fromkeys(point.sent.arrivals.unit for point in ordered)))
         figure.legend(handles=_keys([*latencies, *rates[:1]], ordered), loc="outside right upper")
-        told = "\n".join([heading, *([fill(subtitle, 120)] if subtitle else [])])
-        figure.suptitle(told, x=0.02, ha="left", size=11, linespacing=1.4)
+        headings(head, head, heading, subtitle)
     return figure
 
 
@@ -62,12 +61,17 @@ def _draw(axes: Axes, points: Sequence[Point], series: Sequence[Series], label: 
         )  # fmt: skip
         drawn += [y for _, y in (*lines, *marks)]
     levels = sorted({point.sent.arrivals.level for point in points})
+    unit = ", ".join(dict.fromkeys(point.sent.arrivals.unit for point in points))
+    axes.set_xlabel(unit)
     if _is_geometric(levels):
         axes.set_xscale("log")
+        axes.set_xlabel(f"{unit} (log scale)")
         axes.set_xticks(levels, [f"{level:.4g}" for level in levels])
         axes.minorticks_off()
+    elif all(level == round(level) for level in levels):
+        number_axis(axes, levels, unit)
     else:
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=all(level == round(level) for level in levels)))
+        axes.xaxis.set_major_locator(MaxNLocator(6))
     if drawn and series and series[0][0].endswith("_s") and not series[0][0].endswith("per_s"):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

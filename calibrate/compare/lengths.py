@@ -85,6 +85,8 @@ def check_count(run: MeasuredRun, count: int) -> None:
 
 def check_client(run: MeasuredRun) -> None:
     """Raise MeasurementError for a client that nobody can be: a rate or a concurrency beyond all bounds."""
+    if run.load.concurrency == 0:
+        raise MeasurementError(f"{place_of(run)}: a concurrency of 0 sends nothing")
     check_count(run, run.load.concurrency or 0)
     rate = run.load.rate_per_s
     if rate and math.isfinite(rate) and not SLOWEST_PER_S <= rate <= FASTEST_PER_S:

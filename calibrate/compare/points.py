@@ -53,12 +53,26 @@ def comparable(runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[str
     return kept, [f"left out: {note}" for note in notes]
 
 
+def unique(runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[str]]:
+    """Return every load point once, though its file was given twice or with its folder, and notes on those."""
+    kept = list({(run.file.resolve(), run.place): run for run in runs}.values())
+    again = len(runs) - len(kept)
+    return kept, [f"{again} load points are of files given twice: they count once"] if again else []
+
+
 def mismatches(runs: Sequence[MeasuredRun], base: Deployment) -> list[str]:
     """Return notes on runs of another model than the scenario's."""
     named = dict.fromkeys(run.model for run in runs if run.model)
     return [
         f"measured with model {name}, the scenario's is {base.model.name}" for name in named if not _same(name, base)
     ]
+
+
+def not_sent(base: Deployment) -> list[str]:
+    """Return a note where the scenario has a load beside the measured one: no result says when it was there."""
+    if base.scenario.background is None:
+        return []
+    return ["the scenario's background load is not sent: only what the client measured is"]
 
 
 def _same(name: str, base: Deployment) -> bool:

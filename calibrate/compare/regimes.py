@@ -1,7 +1,8 @@
 """Below, at or beyond the knee, and why: by the simulation without a KV limit, the offered rate, and the seats.
 
     beyond  p99 TTFT is over 3 times what an unlimited KV cache gives, or under 95 % of the offered requests a second
-            are answered, or a client keeps more in flight than the engine has seats (max_num_seqs) and they are taken
+            are answered, or a client keeps more in flight, or sends more at once, than the engine has seats
+            (max_num_seqs) and they are taken
     at      p99 TTFT is over 1.5 times what an unlimited KV cache gives
     below   the rest
 
@@ -42,9 +43,9 @@ def regime_of(measured: Metrics, predicted: Metrics, unlimited: Metrics, sent: S
             if rate < _ANSWERED_SHARE * offered:
                 return Regime(BEYOND, f"{_asked(sent, offered):.4g} req/s are sent, {rate:.4g} served ({whose})")
             break
-    cap = sent.arrivals.most_in_flight
+    cap = sent.requests if sent.arrivals.unit == "at once" else sent.arrivals.most_in_flight
     if cap is not None and cap > seats and predicted.get("running_peak", 0.0) >= seats:
-        return Regime(BEYOND, f"{cap} in flight for {seats} seats")
+        return Regime(BEYOND, f"{sent.arrivals.label} for {seats} seats")
     if ratio > _AT_RATIO:
         return Regime(AT, f"KV cache: p99 TTFT x{ratio:.3g} of unlimited KV")
     return Regime(BELOW)

@@ -16,7 +16,7 @@ from calibrate.compare.errors import ErrorRow, error_rows, loss, median_error, m
 from calibrate.compare.explain import Verdict, verdict_of, wants_a_second, with_second
 from calibrate.compare.lengths import answer_shape
 from calibrate.compare.load import SentLoad, sent_load
-from calibrate.compare.points import Point, comparable, mismatches
+from calibrate.compare.points import Point, comparable, mismatches, not_sent, unique
 from calibrate.compare.refit import Refitted, Told, refit, simulations_of
 from calibrate.compare.regimes import regime_of
 from calibrate.compare.search_load import matched, shortened
@@ -101,13 +101,15 @@ def compare(options: CompareOptions) -> Comparison:
     """Return both sides of every load point, and what explains the gap."""
     document = apply_overrides(load_yaml(options.scenario), options.overrides)
     base = deploy(decode_scenario(document), document.source)
-    runs, notes = comparable(read_measured(options.measured))
+    given, twice = unique(read_measured(options.measured))
+    runs, notes = comparable(given)
+    notes += twice
     loads = _loads(runs, base, options)
-    notes = [*mismatches(runs, base), *(note for run in runs for note in run.notes), *notes]
+    notes = [*mismatches(runs, base), *not_sent(base), *(note for run in runs for note in run.notes), *notes]
     notes += [note for seeds in loads for note in seeds[0].notes]
     measured = [run.metrics for run in runs]
     names = () if options.quick else tuple(TERMS)
-    search = [[shortened(sent) for sent in seeds] for seeds in loads]
+    search = [[shortened(sent, len(loads)) for sent in seeds] for seeds in loads]
     simulations = sum(map(len, loads))
     with progress_bar() as progress:
         done, of = 0, simulations * (3 + simulations_of(names))
@@ -197,7 +199,7 @@ def _write(found: Comparison, out: Path) -> None:
     from sim.report.figure_files import save_figure
 
     name = found.base.scenario.name
-    subtitle = found.verdict.sentence if found.verdict is not None else ""
+    subtitle = f"Cause of the gap: {found.verdict.sentence}" if found.verdict is not None else ""
     provenance = f"step times: {found.base.step_times.name}; measured: {_files(found)}"
     try:
         figure = compare_figure(found.points, f"{name}: predicted and measured", subtitle, provenance)

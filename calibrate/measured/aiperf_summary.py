@@ -77,12 +77,13 @@ def _mean(fields: Fields, *names: str) -> float | None:
 
 
 def _load(config: Fields, completed: int | None) -> MeasuredLoad:
-    """Return the load of the profiling phase, or of `loadgen` as older versions have it."""
+    """Return the load of the profiling phase, of `loadgen` as older versions have it, or where genai-perf says it."""
     phases = [one for one in config.items("phases") if isinstance(one, dict)]
     profiling = [one for one in phases if one.get("kind", one.get("name")) in {"profiling", None}]
     phase = Fields(config.file, "input_config.phases", (profiling or phases or [{}])[-1])
+    elsewhere = (config.inner("loadgen"), config.inner("perf_analyzer").inner("stimulus"), config)
     if not phase.values:
-        phase = config.inner("loadgen")
+        phase = next((one for one in elsewhere if one.values.keys() & {"concurrency", "request_rate"}), elsewhere[0])
     turns = [
         turn.get("mean")
         for one in config.items("datasets")

@@ -110,12 +110,20 @@ def read(file: Path, place: str, value: dict[str, Any]) -> MeasuredRun:
 
 
 def _load(fields: Fields) -> MeasuredLoad:
+    prompts = fields.whole("num_prompts")
     return MeasuredLoad(
         concurrency=fields.whole("max_concurrency"),
         rate_per_s=request_rate(fields),
         burstiness=_burstiness(fields),
-        requests=fields.whole("num_prompts"),
+        requests=prompts,
+        sessions=_talks(fields, prompts),
     )
+
+
+def _talks(fields: Fields, prompts: int | None) -> bool:
+    """Whether `--metadata sessions=N` says that requests are turns of fewer sessions: no key of the tool does."""
+    said = fields.values.get("sessions")
+    return isinstance(said, str) and said.isdecimal() and 0 < int(said) < (prompts or 0)
 
 
 def _burstiness(fields: Fields) -> float | None:

@@ -43,6 +43,7 @@ def bench_line(run: Run, facts: Facts, *, detailed: bool = False) -> str:
         "num_prompts": len(ended),
         **facts.source,
         "unfinished": str(len(mine) - len(ended)),
+        "sessions": str(len({record.session for record in ended})),
         "request_rate": "inf" if rate is None else rate,
         "burstiness": "inf" if facts.even else 1.0,
         "max_concurrency": facts.clients,

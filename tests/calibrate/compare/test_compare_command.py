@@ -124,6 +124,20 @@ def test_another_model_is_a_note(tmp_path: Path) -> None:
     )
 
 
+def test_a_file_given_twice_counts_once(tmp_path: Path) -> None:
+    """Also within its folder."""
+    measured = bench_file(tmp_path, None)
+    found = json.loads(kvcliff(L4, measured, measured, tmp_path, "--quick", "--json").stdout)
+    assert len(found["points"]) == 2
+    assert any("given twice" in note for note in found["notes"])
+
+
+def test_a_background_load_is_a_note(tmp_path: Path) -> None:
+    """It is not sent, and that explains a gap."""
+    apart = ROOT / "scenarios" / "l4-background-apart.yaml"
+    assert "background load is not sent" in kvcliff(apart, bench_file(tmp_path, None, (1,)), "--quick").stdout
+
+
 def test_only_failures_are_nothing_to_compare_with(tmp_path: Path) -> None:
     """One line that says so."""
     path = bench_file(tmp_path, None, completed=0, failed=30, errors=["timed out"] * 30)
@@ -139,6 +153,8 @@ def test_what_cannot_be_compared_is_one_line(tmp_path: Path) -> None:
         kvcliff(L4, measured, "--set", "engine.max_model_len=16", code=2), "answers no request", "max_model_len is 16"
     )
     one_line(kvcliff(L4, tmp_path / "none.json", code=2), "none.json")
+    one_line(kvcliff(L4, bench_file(tmp_path, None, (1,), max_concurrency=0), code=2), "a concurrency of 0")
+    measured = bench_file(tmp_path, None, (1,))
     one_line(kvcliff(tmp_path / "none.yaml", measured, code=2), "none.yaml")
     one_line(kvcliff(L4, measured, "--refit", tmp_path / "mine.txt", code=2), "--refit", ".yaml")
     one_line(kvcliff(L4, measured, "--refit", measured / "mine.yaml", code=2), "cannot be written")

@@ -149,6 +149,12 @@ def test_long_loads_are_shortened_for_the_search_only() -> None:
     assert loss([seen], [short]) == pytest.approx(loss([{"ttft_p50_s": 3.0}], [whole]))
 
 
+def test_many_points_are_shortened_more() -> None:
+    """A sweep of twenty points takes minutes, not a quarter of an hour."""
+    load = sent(replace(RUN, load=MeasuredLoad(concurrency=4, requests=2000)))
+    assert [shortened(load, points).requests for points in (1, 8, 10, 40)] == [1000, 1000, 800, 400]
+
+
 def test_a_served_rate_stands_for_one_that_is_not_stated() -> None:
     """And a result that says nothing of how it was sent is left out."""
     open_loop = replace(RUN, load=MeasuredLoad(requests=12), metrics={"ttft_p50_s": 0.1, "requests_per_s": 2.0})

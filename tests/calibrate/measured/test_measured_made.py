@@ -289,6 +289,21 @@ def test_aiperf_units_warmup_and_errors(tmp_path: Path) -> None:
         _read(tmp_path, "\n".join(map(json.dumps, [bad, bad])))
 
 
+@pytest.mark.parametrize("config", [{"perf_analyzer": {"stimulus": {"concurrency": 4}}}, {"concurrency": 4}])
+def test_genai_perf_says_its_load_elsewhere(tmp_path: Path, config: dict[str, Any]) -> None:
+    """The tool before AIPerf; without it nothing could be simulated but the rate that was served."""
+    value = {"request_latency": {"unit": "ms", "avg": 900.0}, "time_to_first_token": {"unit": "ms", "avg": 90.0}}
+    run = _one(tmp_path, value | {"input_config": config})
+    assert run.load.concurrency == 4
+    assert run.metrics["ttft_mean_s"] == pytest.approx(0.09)
+
+
+def test_vllm_metadata_may_say_how_many_sessions(tmp_path: Path) -> None:
+    """Fewer than requests: they are turns. Anything else is some metadata of the user's."""
+    for said, talks in (("2", True), ("4", False), ("0", False), ("two", False), (2, False)):
+        assert _one(tmp_path, OLD_VLLM | {"sessions": said}).load.sessions is talks
+
+
 def test_aiperf_before_phases(tmp_path: Path) -> None:
     """Older exports state the load under `loadgen`."""
     value = {

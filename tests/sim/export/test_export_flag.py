@@ -70,7 +70,7 @@ def test_bench_keys_are_the_tools_in_its_order(exported: Callable[..., Any], nam
     line = lines_of(folder / "bench.jsonl")[0]
     assert [key for key in line if key in theirs] == list(theirs)
     more = {key for key in line if key not in theirs and not key.startswith(("p90_", "p95_"))}
-    assert more == {"simulated_by", "scenario", "profile", "load", "seed", "unfinished"}
+    assert more == {"simulated_by", "scenario", "profile", "load", "seed", "unfinished", "sessions"}
     for key, value in theirs.items():
         if value is not None and line[key] is not None and not isinstance(value, int | float):
             assert type(line[key]) is type(value), key
