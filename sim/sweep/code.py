@@ -15,6 +15,7 @@ SIMULATING = (
     "catalog",
     "cost_spec.py",
     "engine",
+    "engine_flags.py",
     "kv",
     "memory",
     "memory_request",
