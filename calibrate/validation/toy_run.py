@@ -12,8 +12,8 @@ from calibrate.validation.toy_queue import POLICIES, QueueFigures, draw_queue
 
 LIMIT = 0.10  # on |simulated / measured - 1| of medians
 PROMPT, ANSWER, CONTEXT, ANSWERS = 16, 48, 64, 5
-_STEPS_BETWEEN = {"no_kv_cache": 24, "one_at_a_time": 24, "static_batches": 3, "fixed_slots": 3}
-_TIMED = 8
+_STEPS_BETWEEN = {"no_kv_cache": 168, "one_at_a_time": 168, "static_batches": 24, "fixed_slots": 24}
+_TIMED = 56  # rarely and many, for the queue is cold after each interruption
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ all, by decode row and by KV token read. None may be negative; relative residual
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
+from scipy.stats import trim_mean
 
 from calibrate.timing.small_transformer_batch import Chunk, StepBatch
 from calibrate.validation.toy_model import Toy
@@ -20,7 +20,9 @@ from sim.steptime.batch import BatchShape
 
 _KNOTS = (1, 2, 4, 8, 12, 16, 32, 64, 128, 256, 512)
 _PROMPTS = (4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 127)  # without a cache, passes are as long as prompt and answer
-_GOES = 3
+_GOES = 2
+_TRIMMED = 0.1  # at either end: one hiccup in forty goes would move a mean that stands for thousands of steps
+_WARM_UP_S = 0.01  # a step of one row takes 1.24 ms after others unlike it, and 0.86 ms from the eighth in a row on
 _ROWS, _PASTS = (1, 2, 4, 8, 12, 16), (12, 40, 64, 110)
 
 
@@ -44,19 +46,21 @@ class Stopwatches:
         self._due: list[int] = []
 
     def time_some(self, count: int) -> None:
-        """Time so many of the steps, in random order; the first go of each, after others unlike it, is none."""
+        """Time so many of the steps, in random order, each once it has run as long as one among its like."""
         for _ in range(count):
             if not self._due:
                 self._due = self._rng.permutation(len(self.steps)).tolist()
             place = self._due.pop()
-            _, *times_s = [self._time(self.steps[place]) for _ in range(_GOES)]
-            self._times_s[place] += times_s
+            warmed_s = 0.0
+            while warmed_s < _WARM_UP_S:
+                warmed_s += self._time(self.steps[place])
+            self._times_s[place] += [self._time(self.steps[place]) for _ in range(_GOES)]
 
     def take_means_s(self) -> list[float]:
-        """Return the mean of each step since the last call, after a last go at all of them."""
+        """Return the trimmed mean of each step since the last call, after a last go at all of them."""
         self._due.clear()
         self.time_some(len(self.steps))
-        means_s = [fmean(times) for times in self._times_s]
+        means_s = [float(trim_mean(times, _TRIMMED)) for times in self._times_s]
         self._times_s = [[] for _ in self.steps]
         return means_s
 

@@ -71,7 +71,7 @@ def test_with_and_without_a_cache_the_tokens_are_the_same() -> None:
 def test_the_command_compares_all_four_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few requests: what it says is complete, whatever the machine's mood."""
     monkeypatch.setattr(toy_run, "_STEPS_BETWEEN", dict.fromkeys(POLICIES, 400))
-    monkeypatch.setattr(toy_step_times, "_GOES", 2)
+    monkeypatch.setattr(toy_step_times, "_WARM_UP_S", 1e-3)
     monkeypatch.setattr(toy_run, "draw_queue", lambda count, _seed: [Asked(8 + number, 6) for number in range(count)])
     result = CliRunner().invoke(main, ["validate", "toy", "--requests", "16", "--json"])
     assert result.exit_code == 0, result.output
