@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from workloads.traces.request import HUMAN, TOOL
-from workloads.traces.steps import ALL, SessionSteps, Step
+from workloads.traces.session_steps import ALL, SessionSteps, Step
 
 Shape = Literal["quantiles", "lognormal"]
 _SHARES = (0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 1)

@@ -20,7 +20,7 @@ from workloads.fit import Shape, fitted_workload
 from workloads.traces.digest import trace_digest
 from workloads.traces.open import open_trace
 from workloads.traces.reading import ReadOptions
-from workloads.traces.steps import SessionSteps, session_steps
+from workloads.traces.session_steps import SessionSteps, session_steps
 
 _SOURCES = {
     "shared_prefix_tokens": "front that the sessions have in common",

@@ -25,7 +25,7 @@ from sim.workload_spec import WorkloadSpec
 from workloads import Session, Span, StaggeredStart, Workload
 from workloads.fit import fitted_workload
 from workloads.traces.open import open_trace
-from workloads.traces.steps import session_steps
+from workloads.traces.session_steps import session_steps
 
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "coding-agent-h100.yaml"
 TRACES = Path(__file__).parents[3] / "shared" / "data" / "traces"

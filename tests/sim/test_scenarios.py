@@ -16,7 +16,7 @@ from sim.setup import Deployment, deploy
 from sim.strict_yaml import YamlDocument, apply_overrides, load_yaml
 from workloads.session import Session
 from workloads.span import total_tokens
-from workloads.traces.sharing import turns_of
+from workloads.traces.shared_content import turns_of
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(FOLDER.rglob("*.yaml"))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from workloads import Session, Span, Turn
 from workloads.fit import fitted_workload
-from workloads.traces.common import common_tokens
+from workloads.traces.common_front import common_tokens
 from workloads.traces.request import HUMAN, TOOL, BlockIds, Content, TraceRequest
-from workloads.traces.steps import ALL, SessionSteps, session_steps
+from workloads.traces.session_steps import ALL, SessionSteps, session_steps
 
 BLOCK = 16
 

@@ -14,7 +14,7 @@ from workloads.export.summary import Summary
 from workloads.span import Span, total_tokens
 from workloads.traces.content_lines import common_front
 from workloads.traces.request import HUMAN, TOOL, BlockIds, TraceRequest
-from workloads.traces.sharing import FRONTS
+from workloads.traces.shared_content import FRONTS
 
 BLOCK_TOKENS = 64
 _DIGITS = 6  # of a second

@@ -1,6 +1,5 @@
 """How a trace file is being read: the choices a user may make, what was understood, and what becomes of bad rows."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -58,9 +57,6 @@ class Reading:
     def error(self, what: str) -> WorkloadError:
         """Return an error about the file as a whole."""
         return WorkloadError(f"{self.path}: {what}")
-
-
-RowCheck = Callable[[int, str], None]
 
 
 def shown(value: object) -> str:

@@ -25,7 +25,7 @@ from workloads.traces.reading import ReadOptions
 from workloads.traces.request import BlockIds, TraceRequest
 from workloads.traces.sampling import is_chosen
 from workloads.traces.sessions import Changes, ReplayedSession, ReplayedTurn, ReplayRules, gather
-from workloads.traces.sharing import (
+from workloads.traces.shared_content import (
     EVERYTHING,
     FRONTS,
     Owned,

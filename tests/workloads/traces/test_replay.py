@@ -15,7 +15,7 @@ from workloads.traces.open_loop import SendRules, read_trace
 from workloads.traces.replay import Live, Replay, read_replay
 from workloads.traces.request import TraceRequest
 from workloads.traces.sessions import Changes, ReplayRules, gather
-from workloads.traces.sharing import turns_of
+from workloads.traces.shared_content import turns_of
 
 WEKA = Path(__file__).parents[4] / "shared" / "data" / "traces" / "weka_cc"
 here = pytest.mark.skipif(not WEKA.exists(), reason="the sample of recorded sessions is not here")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from workloads.session import Session, Turn
 from workloads.span import Span
-from workloads.traces.common import common_tokens
+from workloads.traces.common_front import common_tokens
 from workloads.traces.request import BlockIds, Content, TraceRequest
 
 _FRONTS = 1000  # sessions whose first prompt is remembered, to find what all share
